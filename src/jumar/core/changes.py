@@ -1,0 +1,196 @@
+"""What may be asked of a store's one writing method, and what it answers.
+
+A change is guarded: the store applies it only where its guard holds, and otherwise answers a `Refusal` that names the
+guard and leaves no trace of the change.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from jumar import errors
+from jumar.core.records import (
+    Artifact,
+    CallRecord,
+    CheckpointRecord,
+    EventRecord,
+    Failure,
+    RequestRecord,
+    RunRecord,
+    Usage,
+)
+from jumar.core.states import CallState, Control, ErrorClass, Phase, Status, Verdict
+
+
+class CallChange(Struct, frozen=True, kw_only=True):
+    """A new state for a call that has a row; legal where `call_states` says so.  None leaves a field as it is."""
+
+    seq: int
+    state: CallState
+    attempt: int
+    epoch: int
+    result: bytes | None = None
+    result_artifact: bytes | None = None
+    failure: Failure | None = None
+    usage: Usage | None = None
+    boot: bytes | None = None
+    dispatch_by: int | None = None
+    started_at: int | None = None
+    ended_at: int | None = None
+    checksum: int | None = None
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """How a run leaves RUNNING.  `control` and `answers` are what the driver has seen of the operators' columns: where
+    they have moved on since, the change is refused with Guard.NEWS and the driver looks again."""
+
+    status: Status
+    control: Control
+    answers: int
+    wake_at: int | None = None
+    waiting_on: str | None = None
+    output_digest: bytes | None = None
+    error_class: ErrorClass | None = None
+    error_type: str | None = None
+    error_message: str | None = None
+
+
+class Create(Struct, frozen=True, kw_only=True):
+    """A new run, QUEUED; or, where `owner` is given, RUNNING at once under epoch 1."""
+
+    run_id: str
+    agent: str
+    agent_version: str
+    task: str
+    phase: Phase
+    input: Artifact
+    at: int
+    owner: str | None = None
+    ttl_ms: int = 0
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """Take a free or expired lease: epoch + 1, and every call STARTED under an older epoch becomes UNCERTAIN."""
+
+    run_id: str
+    owner: str
+    ttl_ms: int
+    at: int
+    statuses: int  # a mask of the statuses that may be claimed
+
+
+class Advance(Struct, frozen=True, kw_only=True):
+    """The only way a live run changes.  `version` is the one expected; it is given when the advance is queued.
+
+    Of the two checkpoints, `before` stands for the expected version and `after` for the one this advance makes.  Where a
+    version has a checkpoint already, that one stays.
+    """
+
+    run_no: int
+    owner: str
+    epoch: int
+    phase: Phase
+    step: int
+    ttl_ms: int
+    at: int
+    version: int = -1
+    calls: tuple[CallRecord, ...] = ()
+    changes: tuple[CallChange, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    before: CheckpointRecord | None = None
+    after: CheckpointRecord | None = None
+    requests: tuple[RequestRecord, ...] = ()
+    events: tuple[EventRecord, ...] = ()
+    ending: Ending | None = None
+
+
+class Renew(Struct, frozen=True, kw_only=True):
+    """Move one live lease's deadline; guarded by owner, epoch, live lease and RUNNING.  The version stays."""
+
+    run_no: int
+    owner: str
+    epoch: int
+    ttl_ms: int
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """Answer a request, once: a compare-and-set on it that adds 1 to the run's `answers` and wakes it.
+
+    `epoch` is given where the answer is a late result of an attempt made under it.
+    """
+
+    run_no: int
+    request_id: str
+    verdict: Verdict
+    value: bytes | None
+    by: str
+    note: str | None
+    at: int
+    epoch: int | None = None
+
+
+Change: TypeAlias = Create | Claim | Advance | Renew | Answer
+
+
+class Ack(Struct, frozen=True):
+    """The change is on disk.  `control` and `answers` are the operators' columns as this transaction saw them."""
+
+    run_no: int
+    version: int
+    epoch: int
+    control: int = 0
+    answers: int = 0
+
+
+class Claimed(Struct, frozen=True):
+    """The lease is taken.  `taken_over` says that another owner's had run out; `uncertain` counts the calls so marked."""
+
+    run: RunRecord
+    taken_over: bool
+    uncertain: int
+
+
+class Guard(Enum):
+    """Which guard refused a change."""
+
+    NOT_FOUND = "not found"
+    EXISTS = "exists"
+    HELD = "held"
+    LEASE = "lease"
+    VERSION = "version"
+    TRANSITION = "transition"
+    ENDED = "ended"
+    NOT_DUE = "not due"
+    NEWS = "news"
+    ANSWERED = "answered"
+
+
+class Refusal(Struct, frozen=True):
+    """The change was not made.  `run` is the run as the refusing transaction saw it, where there is one."""
+
+    guard: Guard
+    detail: str
+    run: RunRecord | None = None
+
+    def error(self) -> errors.JumarError:
+        """The error a person sees for this refusal."""
+        return _ERRORS[self.guard](self.detail)
+
+
+_ERRORS: dict[Guard, type[errors.JumarError]] = {
+    Guard.NOT_FOUND: errors.RunNotFound,
+    Guard.EXISTS: errors.RunExists,
+    Guard.HELD: errors.LeaseHeld,
+    Guard.LEASE: errors.LeaseLost,
+    Guard.VERSION: errors.StaleVersion,
+    Guard.TRANSITION: errors.IllegalTransition,
+    Guard.ENDED: errors.RunEnded,
+    Guard.NOT_DUE: errors.IllegalTransition,
+    Guard.NEWS: errors.IllegalTransition,
+    Guard.ANSWERED: errors.IllegalTransition,
+}
+
+Outcome: TypeAlias = Ack | Claimed | Refusal

@@ -1,0 +1,68 @@
+"""Checksums of what is stored, so that damage is seen where it is read and nothing is guessed from it.
+
+A call row carries a CRC-32 of its id, its arguments' digest and how it ended (cheap enough for every call); a checkpoint
+carries a sha256 of all its fields, being what a recovery stands on; an artifact is named by the sha256 of its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+
+import msgspec
+from msgspec.structs import replace
+
+from jumar.core.records import CallRecord, CheckpointRecord, Failure
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def failure_bytes(failure: Failure | None) -> bytes | None:
+    """A failure as it is stored."""
+    return None if failure is None else _encode(failure)
+
+
+def call_checksum(call_id: str, args_digest: bytes, result: bytes | None, failure: bytes | None) -> int:
+    """The checksum of a call; `result` is the result itself where it sits in the row, else its artifact's digest."""
+    total = zlib.crc32(args_digest, zlib.crc32(call_id.encode()))
+    if result is not None:
+        total = zlib.crc32(result, total ^ 1)
+    if failure is not None:
+        total = zlib.crc32(failure, total ^ 2)
+    return total
+
+
+def call_agrees(record: CallRecord) -> bool:
+    """Whether a call row still agrees with its own checksum."""
+    result = record.result if record.result is not None else record.result_artifact
+    return record.checksum == call_checksum(
+        record.call_id, record.args_digest, result, failure_bytes(record.failure)
+    ) and (record.args is None or hashlib.sha256(record.args).digest() == record.args_digest)
+
+
+def checkpoint_checksum(record: CheckpointRecord) -> bytes:
+    """The checksum over every other field of a checkpoint."""
+    fields = (
+        record.version,
+        record.base_version,
+        record.name,
+        record.level,
+        record.trigger,
+        record.refs,
+        record.step,
+        record.phase,
+        record.context,
+        record.created_at,
+    )
+    return hashlib.sha256(_encode(fields)).digest()
+
+
+def checkpoint_agrees(record: CheckpointRecord) -> bool:
+    """Whether a checkpoint still agrees with its own checksum."""
+    return record.checksum == checkpoint_checksum(record)
+
+
+def sealed(record: CheckpointRecord, version: int) -> CheckpointRecord:
+    """The checkpoint as it stands for `version`, with its checksum."""
+    placed = replace(record, version=version)
+    return replace(placed, checksum=checkpoint_checksum(placed))

@@ -1,0 +1,14 @@
+"""Sizes and lengths that are part of the contract, each in one place."""
+
+from __future__ import annotations
+
+INLINE_BYTES = 2048  # arguments and results up to this size sit in the call row, larger ones in an artifact
+MAX_VALUE_BYTES = 4 * 1024 * 1024  # of one argument set, result, input or output, as JSON
+MAX_MESSAGE = 500  # characters of an error's message that are kept
+MAX_REFERENCE_ID = 128
+MAX_REFERENCES = 256
+MAX_LABEL = 200  # characters of a label as a person typed it
+MAX_SLUG = 48
+MAX_WORKERS = 64  # threads one `gather` or `map` uses at once
+DEFAULT_TTL = 30.0  # seconds a lease lasts
+DEFAULT_STALL = 600.0  # seconds without progress after which a run is no longer renewed

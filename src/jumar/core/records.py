@@ -1,0 +1,167 @@
+"""What the store keeps, as frozen records: a run, its calls, checkpoints, requests and events.
+
+Times called `*_at` are wall-clock milliseconds since 1970.  `lease_until` and `dispatch_by` are milliseconds on the store's
+lease clock, which counts on through suspend and ignores wall-clock jumps; they mean nothing under another `boot`.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from jumar.core.states import (
+    CallKind,
+    CallState,
+    Control,
+    Effect,
+    ErrorClass,
+    EventKind,
+    Level,
+    Phase,
+    RequestKind,
+    Status,
+    Verdict,
+)
+
+
+class LeaseTime(Struct, frozen=True):
+    """A reading of the lease clock: which boot of the host (or which server), and milliseconds since it."""
+
+    boot: bytes
+    ms: int
+
+
+class Failure(Struct, frozen=True):
+    """A recorded failure: the exception's type, message, class, and what is needed to raise it again as itself."""
+
+    type_name: str
+    message: str
+    error_class: ErrorClass
+    hint: str = ""
+    args: bytes | None = None
+    state: bytes | None = None
+    path: str | None = None
+    cancelled: bool = False
+
+
+class Usage(Struct, frozen=True):
+    """What a model's answer cost: tokens in and out, those read from a cache, and money where the provider says it."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float | None = None
+
+
+class RunRecord(Struct, frozen=True):
+    """One execution of an agent on a task."""
+
+    run_no: int
+    run_id: str
+    agent: str
+    agent_version: str
+    task: str
+    status: Status
+    phase: Phase
+    step: int
+    version: int
+    generation: int
+    owner: str | None
+    epoch: int
+    boot: bytes
+    lease_until: int
+    control: Control
+    answers: int
+    wake_at: int | None
+    waiting_on: str | None
+    input_digest: bytes | None
+    output_digest: bytes | None
+    error_class: ErrorClass | None
+    error_type: str | None
+    error_message: str | None
+    created_at: int
+    updated_at: int
+
+
+class CallRecord(Struct, frozen=True):
+    """One logical effect with its attempts.  `seq` numbers the calls of a run in the order they were first recorded."""
+
+    seq: int
+    call_id: str
+    branch: str
+    step: str
+    ordinal: int
+    kind: CallKind
+    tool: str
+    effect: Effect
+    state: CallState
+    attempt: int
+    epoch: int
+    generation: int
+    args_digest: bytes
+    args: bytes | None = None
+    args_artifact: bytes | None = None
+    key: str | None = None
+    result: bytes | None = None
+    result_artifact: bytes | None = None
+    failure: Failure | None = None
+    usage: Usage | None = None
+    boot: bytes | None = None
+    dispatch_by: int | None = None
+    started_at: int = 0
+    ended_at: int | None = None
+    started_version: int = 0
+    ended_version: int | None = None
+    checksum: int = 0
+
+
+class CheckpointRecord(Struct, frozen=True):
+    """A named restore point.  It holds enums, numbers, digests, times, slugs and references, and no text of anyone's.
+
+    `version` is the version of the run it stands for and `base_version` the one its line begins at; both, and the checksum, are
+    given when it is written.
+    """
+
+    name: str
+    level: Level
+    trigger: str
+    version: int = -1
+    base_version: int = 0
+    refs: tuple[str, ...] = ()
+    step: int = 0
+    phase: Phase = Phase.IN_CODE
+    context: bytes | None = None
+    created_at: int = 0
+    checksum: bytes = b""
+
+
+class RequestRecord(Struct, frozen=True):
+    """Whatever waits for somebody: one an attempt, answered once."""
+
+    request_id: str
+    call_seq: int
+    call_id: str
+    attempt: int
+    kind: RequestKind
+    created_at: int
+    verdict: Verdict | None = None
+    value: bytes | None = None
+    by: str | None = None
+    note: str | None = None
+    answered_at: int | None = None
+
+
+class EventRecord(Struct, frozen=True):
+    """A line of the trace that no call row tells.  `detail` holds numbers and slugs, never prompts or evidence."""
+
+    kind: EventKind
+    at: int
+    call_seq: int | None = None
+    epoch: int = 0
+    detail: str = ""
+
+
+class Artifact(Struct, frozen=True):
+    """Bytes by digest, of one run."""
+
+    digest: bytes
+    data: bytes

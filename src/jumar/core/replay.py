@@ -1,0 +1,118 @@
+"""Matching what an agent asks for with what is recorded.
+
+On resume an agent function runs again from the top, and recorded calls answer at once.  Code runs in branches, each
+sequential in itself, and each branch has its own table.  The oldest unmatched record of the branch with the same kind, tool and
+arguments answers; a decision is answered by the oldest decision of the branch whatever its prompt; a call with a `key`
+is answered by the record with that key alone.
+
+A read that finds no record runs.  A call that is not a read goes out only if its branch holds no unmatched record of such a
+call: otherwise the code does something else than what was done, and going on might do it twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from jumar.core.records import CallRecord
+from jumar.core.states import CallKind, Effect
+
+_Slot: TypeAlias = tuple[int, str, bytes]
+_DECISION: _Slot = (CallKind.DECISION, "", b"")
+
+
+class BranchTable:
+    """The unmatched records of one branch, oldest first.
+
+    Each record is visited once on loading and once on matching; the calls that are not reads are also kept by every step
+    around them, so that closing a step looks at its own alone and a resume costs the same for every call.
+    """
+
+    __slots__ = ("_effects", "_slots")
+
+    def __init__(self) -> None:
+        self._slots: dict[_Slot, deque[CallRecord]] = {}
+        self._effects: dict[str, dict[int, CallRecord]] = {}
+
+    def add(self, record: CallRecord) -> None:
+        """Enter a record; they must be entered in the order of their `seq`."""
+        slot = _DECISION if record.kind is CallKind.DECISION else (record.kind, record.tool, record.args_digest)
+        self._slots.setdefault(slot, deque()).append(record)
+        if record.effect is Effect.READ:
+            return
+        for step in _enclosing(record.step):
+            self._effects.setdefault(step, {})[record.seq] = record
+
+    def match(self, kind: CallKind, tool: str, args_digest: bytes) -> CallRecord | None:
+        """Take the record that answers this call, or None where the call is new."""
+        queue = self._slots.get(_DECISION if kind is CallKind.DECISION else (kind, tool, args_digest))
+        if not queue:
+            return None
+        record = queue.popleft()
+        if record.effect is not Effect.READ:
+            for step in _enclosing(record.step):
+                del self._effects[step][record.seq]
+        return record
+
+    def first_effect(self, step: str = "") -> CallRecord | None:
+        """The oldest unmatched record of a call that is not a read, in one entry of a step or, by default, anywhere."""
+        return next(iter(self._effects.get(step, {}).values()), None)
+
+
+def _enclosing(step: str) -> Iterator[str]:
+    """The root's path, then every path down to `step`: for `a.b`, `""`, `a` and `a.b`."""
+    yield ""
+    end = step.find(".")
+    while end >= 0:
+        yield step[:end]
+        end = step.find(".", end + 1)
+    if step:
+        yield step
+
+
+class ReplayTable:
+    """A run's records by branch, those with a key by their key, and the highest ordinals given so far."""
+
+    __slots__ = ("_branches", "_keyed", "_ordinals")
+
+    def __init__(self, records: Iterable[CallRecord] = ()) -> None:
+        self._branches: dict[str, BranchTable] = {}
+        self._keyed: dict[tuple[int, str], CallRecord] = {}
+        self._ordinals: dict[tuple[str, str], int] = {}
+        for record in records:
+            self._add(record)
+
+    def _add(self, record: CallRecord) -> None:
+        place = (record.step, record.tool)
+        if record.ordinal > self._ordinals.get(place, 0):
+            self._ordinals[place] = record.ordinal
+        if record.key is not None:
+            self._keyed[record.kind, record.key] = record
+            return
+        self.branch(record.branch).add(record)
+
+    def branch(self, path: str) -> BranchTable:
+        """The table of one branch, empty where nothing of it is recorded."""
+        table = self._branches.get(path)
+        if table is None:
+            table = self._branches[path] = BranchTable()
+        return table
+
+    def match_key(self, kind: CallKind, key: str) -> CallRecord | None:
+        """Take the record with this key, or None."""
+        return self._keyed.pop((kind, key), None)
+
+    def unmatched_effects(self) -> list[CallRecord]:
+        """The oldest unmatched record that is not a read of every branch, and every such record with a key."""
+        firsts = (table.first_effect() for table in self._branches.values())
+        found = [record for record in firsts if record is not None]
+        found.extend(record for record in self._keyed.values() if record.effect is not Effect.READ)
+        return sorted(found, key=lambda record: record.seq)
+
+    def next_ordinal(self, step: str, tool: str) -> int:
+        """The number of a new call of `tool` in `step`: one more than any recorded or given before."""
+        place = (step, tool)
+        ordinal = self._ordinals.get(place, 0) + 1
+        self._ordinals[place] = ordinal
+        return ordinal

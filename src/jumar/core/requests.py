@@ -1,0 +1,128 @@
+"""What a flow may ask of its driver.
+
+A flow is a generator: it yields a request and receives the answer, so one flow serves the plain and the asyncio driver, and every
+yield is a point where a test can crash, delay or reorder.  A request's `__iter__` yields itself, which types the answer:
+`ack = yield from Commit(advance)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from jumar.core.changes import Change, Outcome
+from jumar.core.records import LeaseTime
+from jumar.core.store import Store
+
+T = TypeVar("T")
+
+Flow: TypeAlias = Generator["Request[Any]", Any, T]
+
+
+class Request(Generic[T]):
+    """Base of all requests; `T` is the type of the answer."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Generator[Request[Any], Any, T]:
+        answer: T = yield self
+        return answer
+
+
+class Lane:
+    """Where a run's version is counted: each advance is given the next one when it is queued, so that parallel calls of one
+    run can share a commit."""
+
+    __slots__ = ("version",)
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+
+
+class Commit(Request[Outcome]):
+    """Write a change and answer once it is on disk (or refused).  A StoreError is thrown into the flow."""
+
+    __slots__ = ("change", "lane")
+
+    def __init__(self, change: Change, lane: Lane | None = None) -> None:
+        self.change = change
+        self.lane = lane
+
+
+class Load(Request[T]):
+    """Read from the store."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, read: Callable[[Store], T]) -> None:
+        self.read = read
+
+
+class Now(Request[tuple[int, LeaseTime]]):
+    """The wall clock in milliseconds, and the lease clock."""
+
+    __slots__ = ()
+
+
+class Sleep(Request[None]):
+    """Wait so many seconds, or until `wake` is called on the request by another thread."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+class Attempt:
+    """How an invoked body ended.
+
+    Times are wall-clock milliseconds, but for `over_at`, which is the lease clock's when the body ended, None while it goes on past
+    its timeout.  A late end fills in `value` or `error`, then `over_at`, then calls `late`.
+    """
+
+    __slots__ = ("ended_at", "error", "late", "over_at", "started_at", "timed_out", "value")
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.timed_out = False
+        self.started_at = 0
+        self.ended_at = 0
+        self.over_at: int | None = None
+        self.late: Callable[[], None] | None = None
+
+
+class Invoke(Request[Attempt]):
+    """Run a body of the user's: it answers how that ended and never throws.
+
+    `scope` is what `current_call()` sees meanwhile.  After `timeout` seconds the answer is given as timed out, and the attempt's
+    `ended_at` stays None while the body goes on; it is then filled in when the body ends after all.  `threaded` sends a plain body
+    of an async run to a worker thread.
+    """
+
+    __slots__ = ("args", "body", "kwargs", "scope", "threaded", "timeout")
+
+    def __init__(
+        self,
+        body: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        scope: Any,
+        timeout: float | None = None,
+        threaded: bool = False,
+    ) -> None:
+        self.body = body
+        self.args = args
+        self.kwargs = kwargs
+        self.scope = scope
+        self.timeout = timeout
+        self.threaded = threaded
+
+
+class Fan(Request[list[Attempt]]):
+    """Run several bodies side by side, each in its own scope, and answer when all have settled."""
+
+    __slots__ = ("bodies",)
+
+    def __init__(self, bodies: Sequence[Invoke]) -> None:
+        self.bodies = bodies

@@ -1,0 +1,132 @@
+"""What a store must do: keep rows and check guards.  It knows no rules; those reach it as masks and values.
+
+All writing goes through `write`, all else only reads.  A store is used from several threads at once, and its database by several
+processes at once.  Every method may raise `jumar.errors.StoreError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from jumar.core.changes import Change, Outcome
+from jumar.core.records import (
+    CallRecord,
+    CheckpointRecord,
+    EventRecord,
+    LeaseTime,
+    RequestRecord,
+    RunRecord,
+)
+from jumar.core.states import Status
+
+
+class RunFilter(Struct, frozen=True):
+    """Which runs to list, newest first; None takes all."""
+
+    status: Status | None = None
+    agent: str | None = None
+    before: str | None = None  # only runs whose id sorts before this one: the next page
+    limit: int = 100
+
+
+class Finding(Struct, frozen=True):
+    """One thing `doctor` found wrong: where it is, and what is wrong with it."""
+
+    where: str
+    what: str
+    run_id: str | None = None
+
+
+class Inspection(Struct, frozen=True):
+    """What a check of the whole store looked at and what it found."""
+
+    runs: int
+    calls: int
+    checkpoints: int
+    artifacts: int
+    findings: tuple[Finding, ...]
+
+
+class CommitUnknown(Exception):
+    """The connection was lost, or the disk failed, during COMMIT: the changes are on disk or they are not.
+
+    Whoever gets it asks `read_back` about each of them.
+    """
+
+
+class Store(Protocol):
+    """The twelve methods a store has."""
+
+    def write(self, changes: Sequence[Change], *, wait: bool = True) -> list[Outcome | Exception]:
+        """Apply the changes in this order in one transaction and answer each: an Ack or Claimed, a Refusal, or the error
+        that this change alone met.  When this returns, what was acknowledged is on disk.
+
+        Guards, each checked in the transaction that writes:
+        - Create: no run has this id.
+        - Claim: the run exists, its status is in `statuses`, no lease on it is live, and where it is WAITING its `wake_at` has
+          passed.  The run's row is locked and updated first; only then are its calls STARTED under an older epoch marked
+          UNCERTAIN.
+        - Advance: the run is RUNNING under this owner, epoch and version, its lease is live on the store's lease clock as
+          read inside this transaction, and its phase allows the new one (`phases.PHASE_BEFORE`).  A CallChange needs
+          the call's state to allow the new one (`call_states.STATE_BEFORE`).  With an `ending`, also: `control` and `answers`
+          are as given, the status allows the new one, and no call is STARTED.
+        - Renew: RUNNING under this owner and epoch, with a live lease.
+        - Answer: the request is open; where `epoch` is given, the run's epoch is still that one.
+
+        A refused change leaves nothing behind, and the others of the batch stand.  On a database error the batch is rolled back
+        and each change commits alone.  With `wait=False` StoreBusy is raised at once where another process writes.
+        Raises CommitUnknown where the outcome of a COMMIT is not known.
+        """
+        ...
+
+    def read_back(self, change: Change) -> Outcome | None:
+        """Whether this change, whose commit had an unknown outcome, is on disk: its answer, or None where it is not.
+        The run's row is locked before it is read, so that a commit still on its way is waited for."""
+        ...
+
+    def now(self) -> LeaseTime:
+        """The lease clock."""
+        ...
+
+    def run(self, run_id: str) -> RunRecord | None:
+        """One run by its whole id."""
+        ...
+
+    def find(self, ending: str, limit: int) -> list[str]:
+        """Ids of runs that end in these characters, newest first; an empty ending finds the newest runs."""
+        ...
+
+    def runs(self, which: RunFilter) -> list[RunRecord]:
+        """Runs, newest first."""
+        ...
+
+    def calls(self, run_no: int) -> list[CallRecord]:
+        """A run's calls in the order of their `seq`."""
+        ...
+
+    def artifact(self, run_no: int, digest: bytes) -> bytes | None:
+        """The bytes a run keeps under this digest; IntegrityError where they no longer have it."""
+        ...
+
+    def checkpoints(self, run_no: int) -> list[CheckpointRecord]:
+        """A run's checkpoints in the order of their versions."""
+        ...
+
+    def requests(self, run_no: int) -> list[RequestRecord]:
+        """A run's requests, oldest first, answered ones included."""
+        ...
+
+    def events(self, run_no: int) -> list[EventRecord]:
+        """What the trace has beyond the calls, in the order it was written."""
+        ...
+
+    def inspect(self) -> Inspection:
+        """Check every checksum, and have the database check itself."""
+        ...
+
+    def close(self) -> None:
+        """Close every connection; a later use raises StoreUnavailable."""
+        ...

@@ -1,0 +1,1 @@
+"""The two drivers of flows: one plain, one asyncio."""

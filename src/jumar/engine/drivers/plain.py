@@ -1,0 +1,149 @@
+"""The plain driver: carries out a flow's requests one by one in the calling thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextvars import copy_context
+from inspect import iscoroutine
+from typing import Any, TypeVar
+
+from jumar.core.limits import MAX_WORKERS
+from jumar.core.requests import Attempt, Commit, Fan, Flow, Invoke, Load, Now, Sleep
+from jumar.engine.io import IO
+from jumar.engine.scope import current_scope, this_thread
+from jumar.engine.threads import run_body, start
+from jumar.errors import UsageError
+
+T = TypeVar("T")
+
+
+def drive(flow: Flow[T], io: IO) -> T:
+    """Run a flow to its end in this thread."""
+    answer: Any = None
+    error: BaseException | None = None
+    watcher = io.watcher
+    while True:
+        try:
+            request = flow.send(answer) if error is None else flow.throw(error)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        error = None
+        try:
+            if watcher is not None:
+                watcher.before(request)
+            answer = _CARRY_OUT[type(request)](request, io)
+            if watcher is not None:
+                watcher.after(request, answer)
+        except BaseException as raised:
+            error = raised
+
+
+def _commit(request: Commit, io: IO) -> Any:
+    return io.queue.submit(request.change, request.lane)
+
+
+def _load(request: Load[Any], io: IO) -> Any:
+    return request.read(io.store)
+
+
+def _now(request: Now, io: IO) -> Any:
+    return io.now()
+
+
+def _sleep(request: Sleep, io: IO) -> None:
+    time.sleep(request.seconds)
+
+
+def _invoke(request: Invoke, io: IO) -> Attempt:
+    attempt = Attempt()
+    scope = request.scope
+    if request.timeout is not None:
+        return _in_thread(request, io, attempt)
+    if scope.call is None:
+        scope.settle_in(this_thread())
+    wall = io.wall
+    token = current_scope.set(scope)
+    attempt.started_at = wall()
+    try:
+        value = request.body(*request.args, **request.kwargs)
+        if iscoroutine(value):
+            value.close()
+            raise _needs_async(request.body)
+        attempt.value = value
+    except BaseException as error:
+        attempt.error = error
+    finally:
+        current_scope.reset(token)
+    attempt.ended_at = wall()
+    attempt.over_at = io.clock()
+    return attempt
+
+
+def _needs_async(body: Callable[..., Any]) -> UsageError:
+    name = getattr(body, "__name__", repr(body))
+    return UsageError(
+        f"{name} is an async function, and this agent is a plain one",
+        hint="Write the agent with `async def`, or the tool without.",
+    )
+
+
+def _in_thread(request: Invoke, io: IO, attempt: Attempt) -> Attempt:
+    done = threading.Event()
+    lock = threading.Lock()
+
+    def work() -> None:
+        current_scope.set(request.scope)
+        ran = Attempt()
+        run_body(ran, lambda: request.body(*request.args, **request.kwargs), io.clock, io.wall)
+        with lock:
+            attempt.value, attempt.error, attempt.started_at = ran.value, ran.error, ran.started_at
+            attempt.ended_at, attempt.over_at = ran.ended_at, ran.over_at
+            done.set()
+            late = attempt.late
+        if attempt.timed_out and late is not None:
+            late()
+
+    attempt.started_at = io.wall()
+    start(copy_context(), work, "jumar-call")
+    if not done.wait(request.timeout):
+        with lock:
+            if not done.is_set():
+                attempt.timed_out = True
+                attempt.ended_at = io.wall()
+    return attempt
+
+
+def _fan(request: Fan, io: IO) -> list[Attempt]:
+    """One thread an item, at most 64 at once; this thread waits for all of them."""
+    attempts = [Attempt() for _ in request.bodies]
+    waiting = iter(list(zip(request.bodies, attempts, strict=True)))
+    lock = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with lock:
+                item = next(waiting, None)
+            if item is None:
+                return
+            invoke, attempt = item
+            invoke.scope.settle_in(this_thread())
+            current_scope.set(invoke.scope)
+            run_body(attempt, invoke.body, io.clock, io.wall)
+
+    count = min(MAX_WORKERS, len(attempts))
+    for thread in [start(copy_context(), work, f"jumar-branch-{number}") for number in range(count)]:
+        thread.join()
+    return attempts
+
+
+_CARRY_OUT: dict[type, Callable[[Any, IO], Any]] = {
+    Commit: _commit,
+    Load: _load,
+    Now: _now,
+    Sleep: _sleep,
+    Invoke: _invoke,
+    Fan: _fan,
+}

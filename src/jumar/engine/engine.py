@@ -1,0 +1,144 @@
+"""One open store with everything that drives runs on it: its queue, its lease keeper, its settings.
+
+The faces in `harness` ask this for whole operations; each is a flow carried out by one of the two drivers.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+from jumar.core.changes import Claimed
+from jumar.core.naming import uuid7
+from jumar.core.records import CallRecord, RunRecord
+from jumar.core.requests import Flow, Load
+from jumar.core.store import Store
+from jumar.engine.flows.lifecycle import (
+    AgentPlan,
+    Ended,
+    drive,
+    input_artifact,
+    read_input,
+    start,
+    stored_end,
+    take_over,
+)
+from jumar.engine.io import IO, Watcher
+from jumar.engine.leases import LeaseKeeper
+from jumar.engine.live import LiveRun
+from jumar.engine.policy import Settings
+from jumar.errors import IntegrityError
+
+Faces = Callable[[LiveRun], Any]  # makes the object an agent gets as its first argument
+
+
+class Engine:
+    """Drives runs on one store."""
+
+    def __init__(self, store: Store, settings: Settings, watcher: Watcher | None = None) -> None:
+        self.store = store
+        self.settings = settings
+        self.io = IO(store, watcher)
+        self.leases = LeaseKeeper(self.io, settings.lease_ttl)
+        # Unique for every claim: it tells our own lease from another thread's, and our claim's commit when its answer was lost.
+        self._name = f"{socket.gethostname()[:40]}/{os.getpid()}/{secrets.token_hex(4)}"
+        self._claims = count(1)
+
+    def close(self) -> None:
+        """Stop renewing leases and close the store."""
+        self.leases.close()
+        self.store.close()
+
+    def new_run_id(self) -> str:
+        """A fresh run id."""
+        return uuid7(self.io.wall(), secrets.token_bytes(10))
+
+    def new_owner(self) -> str:
+        """The name under which one claim is made."""
+        return f"{self._name}/{next(self._claims)}"
+
+    def run_flow(self, agent: AgentPlan, faces: Faces, value: Any, run_id: str, task: str) -> Flow[Ended]:
+        """Create a run and drive it."""
+        artifact, decoded = input_artifact(agent.input_codec, value)
+        owner = self.new_owner()
+        sent_at = self.io.clock()
+        ack = yield from start(agent, run_id, task, artifact, owner, self.settings)
+        run = yield from Load(lambda store: store.run(run_id))
+        assert run is not None and run.run_no == ack.run_no
+        return (yield from self._driven(run, owner, [], agent, faces, decoded, sent_at, recovered=False))
+
+    def start_flow(self, agent: AgentPlan, value: Any, run_id: str, task: str) -> Flow[None]:
+        """Create a run and leave it QUEUED."""
+        artifact, _ = input_artifact(agent.input_codec, value)
+        yield from start(agent, run_id, task, artifact, None, self.settings)
+
+    def resume_flow(
+        self,
+        run_id: str,
+        agent: AgentPlan,
+        faces: Faces,
+        *,
+        wait: bool,
+        waiting: Callable[[float], None] | None,
+    ) -> Flow[Ended]:
+        """Take a run over and drive it on from its last recorded fact."""
+        owner = self.new_owner()
+        sent_at = self.io.clock()
+        claimed = yield from take_over(run_id, owner, self.settings, wait=wait, waiting=waiting)
+        if not isinstance(claimed, Claimed):
+            return (yield from stored_end(agent, claimed))
+        value = yield from read_input(agent, claimed.run)
+        records = yield from self._records(claimed.run)
+        return (yield from self._driven(claimed.run, owner, records, agent, faces, value, sent_at, recovered=True))
+
+    def _driven(
+        self,
+        run: RunRecord,
+        owner: str,
+        records: list[CallRecord],
+        agent: AgentPlan,
+        faces: Faces,
+        value: Any,
+        sent_at: int,
+        *,
+        recovered: bool,
+    ) -> Flow[Ended]:
+        while True:
+            live = LiveRun(
+                run,
+                owner,
+                records,
+                self.settings,
+                self.io,
+                recovered=recovered,
+                sent_at=sent_at,
+            )
+            live.allowed_tools = agent.tools
+            with self._kept(live):
+                ended = yield from drive(live, agent, faces(live), value)
+            if ended is not None:
+                return ended
+            # The answer that the run was about to wait for is there: go through it again under the same lease.
+            seen = yield from Load(lambda store: store.run(live.run_id))
+            if seen is None:
+                raise IntegrityError(f"run {live.run_id} has vanished from the store")
+            run, recovered = seen, True
+            records = yield from self._records(run)
+            sent_at = live.progress_at
+
+    @contextmanager
+    def _kept(self, live: LiveRun) -> Generator[None, None, None]:
+        self.leases.keep(live)
+        try:
+            yield
+        finally:
+            self.leases.release(live)
+
+    def _records(self, run: RunRecord) -> Flow[list[CallRecord]]:
+        run_no = run.run_no
+        return (yield from Load(lambda store: store.calls(run_no)))

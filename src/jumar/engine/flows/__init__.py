@@ -1,0 +1,1 @@
+"""The flows: each a generator that yields requests and receives their answers."""

@@ -1,0 +1,219 @@
+"""A call: matched with what is recorded, or made and recorded.
+
+Everything an agent does that must not be done twice comes through here: tool calls, model decisions, recorded values,
+checkpoints.  `prepare` matches a call in the moment the agent asks for it, so that awaitables gathered in an async agent are
+matched in the order in which they were written down; `perform` is the flow that answers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jumar.core.call_states import needs_started
+from jumar.core.checksums import call_checksum
+from jumar.core.codec import digest
+from jumar.core.naming import call_id as call_id_of
+from jumar.core.records import CallRecord
+from jumar.core.requests import Flow, Invoke
+from jumar.core.states import CallKind, CallState, EventKind, Level
+from jumar.core.uncertain import RESOLUTION, Resolution
+from jumar.engine.flows.advance import advance
+from jumar.engine.flows.effects import make_effect, make_read
+from jumar.engine.flows.outcomes import forever, new_record, replayed
+from jumar.engine.flows.settling import settle_external
+from jumar.engine.live import LiveRun
+from jumar.engine.policy import ToolPolicy
+from jumar.engine.scope import Branch, CurrentCall, Scope
+from jumar.errors import IntegrityError, ReplayDiverged, UsageError
+
+_NOTHING = b"null"
+
+
+class Call:
+    """One logical call on its way: what is asked for, how it is made, and the record that answers it, if any."""
+
+    __slots__ = (
+        "args",
+        "args_digest",
+        "args_json",
+        "body",
+        "branch",
+        "call_id",
+        "key",
+        "kwargs",
+        "live",
+        "ordinal",
+        "policy",
+        "record",
+        "seq",
+        "step",
+    )
+
+    def __init__(
+        self,
+        live: LiveRun,
+        policy: ToolPolicy,
+        body: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        args_json: bytes,
+        key: str | None,
+    ) -> None:
+        self.live = live
+        self.policy = policy
+        self.body = body
+        self.args = args
+        self.kwargs = kwargs
+        self.args_json = args_json
+        self.args_digest = digest(args_json)
+        self.key = key
+        self.branch: Branch | None = None
+        self.record: CallRecord | None = None
+        self.step = ""
+        self.ordinal = 0
+        self.call_id = ""
+        self.seq = 0
+
+    def invocation(self, attempt: int) -> Invoke:
+        """The request that runs the body once."""
+        policy = self.policy
+        current = CurrentCall(self.live.run_id, self.call_id, policy.kind, policy.name, policy.effect, attempt)
+        scope = Scope(self.live, self.branch or self.live.root, current)
+        return Invoke(self.body, self.args, self.kwargs, scope, policy.timeout, threaded=policy.threaded)
+
+
+def prepare(call: Call, branch: Branch | None) -> Call:
+    """Match a call with the records of its branch (None: of no branch, by key alone), or give it an id of its own."""
+    live, policy = call.live, call.policy
+    call.branch = branch
+    if call.key is not None:
+        with live.lock:
+            call.record = live.table.match_key(policy.kind, call.key)
+    elif branch is not None:
+        call.record = branch.table.match(policy.kind, policy.name, call.args_digest)
+    else:
+        raise UsageError(
+            f"{policy.name} was called from a thread or task that belongs to no branch of the run",
+            hint="Use run.gather or run.map, open a step there, or give the call a key: tool.using(key='...').",
+        )
+    if call.record is not None:
+        call.call_id, call.seq, call.step = call.record.call_id, call.record.seq, call.record.step
+        call.ordinal = call.record.ordinal
+        return call
+    call.step = branch.step if branch is not None else ""
+    call.ordinal = live.next_ordinal(call.step, policy.name)
+    call.call_id = call_id_of(call.step, policy.name, call.ordinal, live.generation)
+    call.seq = live.next_seq()
+    return call
+
+
+def perform(call: Call) -> Flow[Any]:
+    """Answer a prepared call: from its record, or by making it and recording how it ended."""
+    live = call.live
+    if live.halt is not None:
+        raise live.halt.signal()
+    if call.record is None:
+        if needs_started(call.policy.effect):
+            _refuse_divergence(call)
+            return (yield from make_effect(call, 1, new=True))
+        return (yield from make_read(call, 1, new=True))
+    return (yield from _answered(call, call.record))
+
+
+def _answered(call: Call, record: CallRecord) -> Flow[Any]:
+    if record.kind is CallKind.DECISION and record.args_digest != call.args_digest:
+        _prompt_changed(call, record)
+    if record.state in (CallState.SUCCEEDED, CallState.FAILED, CallState.COMPENSATED):
+        return (yield from replayed(call, record))
+    if record.failure is not None and record.failure.cancelled:
+        call.live.given_up.append(call)
+        yield from forever()
+    if record.effect is not call.policy.effect:
+        raise call.live.stop(_other_effect(call, record))
+    if record.state is CallState.PLANNED:
+        make = make_effect if needs_started(record.effect) else make_read
+        return (yield from make(call, record.attempt + 1, new=False))
+    if record.state is CallState.UNCERTAIN:
+        return (yield from _uncertain(call, record))
+    raise call.live.stop(
+        IntegrityError(f"call {record.call_id} is {record.state.label}, which no run that is taken up again can hold")
+    )
+
+
+def _uncertain(call: Call, record: CallRecord) -> Flow[Any]:
+    resolution = RESOLUTION[record.effect]
+    if resolution is Resolution.AGAIN:
+        return (yield from make_read(call, record.attempt + 1, new=False))
+    if resolution is Resolution.ASK:
+        settled = yield from settle_external(call, record.attempt, record.boot, record.dispatch_by)
+        if settled.known:
+            return settled.value
+    return (yield from make_effect(call, record.attempt + 1, new=False))
+
+
+def _prompt_changed(call: Call, record: CallRecord) -> None:
+    live = call.live
+    if live.settings.strict:
+        raise live.stop(
+            ReplayDiverged(
+                f"the prompt of decision {record.call_id} is not the one that was recorded",
+                recorded=f"{record.call_id} with arguments {record.args_digest.hex()[:12]}",
+                asked=f"{call.policy.name} with arguments {call.args_digest.hex()[:12]}",
+            )
+        )
+    live.ride_event(EventKind.PROMPT_CHANGED, record.seq, call.args_digest.hex()[:12])
+
+
+def _refuse_divergence(call: Call) -> None:
+    """A call that is not a read goes out only if its branch has no unmatched record of such a call."""
+    if call.branch is None:
+        return
+    left = call.branch.table.first_effect()
+    if left is not None:
+        raise call.live.stop(diverged(left, f"{call.call_id}({shown(call.args_json)})"))
+
+
+def _other_effect(call: Call, record: CallRecord) -> ReplayDiverged:
+    return ReplayDiverged(
+        f"{call.policy.name} is declared {call.policy.effect.label} now and was {record.effect.label} when call "
+        f"{record.call_id} was sent; what became of it is not known",
+        recorded=f"{record.call_id}, {record.effect.label}",
+        asked=f"{call.policy.name}, {call.policy.effect.label}",
+        hint="Give the tool its old effect back until this run has ended.",
+    )
+
+
+def diverged(record: CallRecord, asked: str) -> ReplayDiverged:
+    """The error for code that does something else than what is recorded, with both sides."""
+    recorded = f"{record.call_id}({shown(record.args or b'')})"
+    return ReplayDiverged(
+        f"the agent's code does not do what is recorded\n  Recorded: {recorded}, {record.state.label}\n  Asked:    {asked}",
+        recorded=recorded,
+        asked=asked,
+    )
+
+
+def shown(data: bytes, most: int = 120) -> str:
+    """Arguments as a person can read them, cut where they are long."""
+    text = data.decode("utf-8", "replace")
+    text = text[1:-1] if text.startswith("{") else text
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def mark(call: Call, level: Level, trigger: str, refs: tuple[str, ...] = ()) -> Flow[None]:
+    """Record a call that does nothing but mark where the run stands, and keep a checkpoint there."""
+    live = call.live
+    live.check()
+    if call.record is not None:
+        yield from replayed(call, call.record)
+        return
+    live.before_dispatch()
+    at = live.wall()
+    checksum = call_checksum(call.call_id, call.args_digest, _NOTHING, None)
+    record, artifacts = new_record(
+        call, CallState.SUCCEEDED, 1, result=_NOTHING, started_at=at, ended_at=at, checksum=checksum
+    )
+    yield from advance(
+        live, calls=(record,), artifacts=artifacts, after=live.checkpoint_record(level, trigger, call.step, refs)
+    )

@@ -1,0 +1,216 @@
+"""Making a call: attempts, retries, and what becomes of one that may have happened.
+
+A read is run and recorded in one advance.  Anything else commits STARTED first, so that whoever takes the run over knows
+that it may have been sent.  How each end is judged stands in `core.uncertain`; this file only carries it out.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from jumar.core.changes import CallChange
+from jumar.core.checksums import call_checksum, failure_bytes
+from jumar.core.failures import Sorted, backoff
+from jumar.core.records import EventRecord, Failure
+from jumar.core.requests import Attempt, Flow, Sleep
+from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Level
+from jumar.core.uncertain import Ended, Judgement, judge
+from jumar.engine.flows.advance import advance
+from jumar.engine.flows.outcomes import failure_of, how_ended, new_record, raised, record_failure, record_success
+from jumar.engine.flows.settling import note_uncertain, settle_external
+from jumar.engine.live import Wait
+
+if TYPE_CHECKING:
+    from jumar.engine.flows.calls import Call
+
+_CANCELLED = Failure("CancelledError", "the agent gave the call up", ErrorClass.CANCELLED, cancelled=True)
+
+
+def make_read(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
+    """Run a read and record its result; try again after a passing error while the tool's retries last."""
+    live = call.live
+    last = attempt + call.policy.retries
+    while True:
+        live.before_dispatch()
+        ended = yield from invoke(call, attempt)
+        error = None if ended.timed_out else ended.error
+        if error is None and not ended.timed_out:
+            return (yield from record_success(call, attempt, ended.value, ended.started_at, ended.ended_at, new=new))
+        if error is not None and not isinstance(error, Exception):
+            _given_up(call, attempt, ended, new=new)
+            raise error
+        how, sorted_error = how_ended(call, ended, live.wall())
+        failure = failure_of(call, how, sorted_error, error)
+        if judge(Effect.READ, how) is not Judgement.RETRY or attempt >= last:
+            yield from record_failure(call, attempt, failure, ended.started_at, ended.ended_at, new=new)
+            raise raised(call, failure) from error
+        new = yield from _pause(call, attempt, failure, sorted_error, new=new)
+        attempt += 1
+
+
+def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
+    """Commit STARTED, send, record; and where the end leaves it open whether it happened, settle that first."""
+    live = call.live
+    last = attempt + call.policy.retries
+    while True:
+        live.before_dispatch()
+        dispatch_by = yield from _start(call, attempt, new=new)
+        new = False
+        ended = yield from _send(call, attempt, dispatch_by)
+        error = None if ended is None or ended.timed_out else ended.error
+        if error is not None and not isinstance(error, Exception):
+            assert ended is not None
+            _given_up(call, attempt, ended, new=False)
+            raise error
+        how, sorted_error = (Ended.NOT_SENT, None) if ended is None else how_ended(call, ended, live.wall())
+        judgement = judge(call.policy.effect, how)
+        if judgement is Judgement.SUCCEEDED:
+            assert ended is not None
+            return (yield from record_success(call, attempt, ended.value, ended.started_at, ended.ended_at, new=False))
+        failure = _not_sent(call) if ended is None else failure_of(call, how, sorted_error, error)
+        if judgement is Judgement.UNCERTAIN:
+            assert ended is not None
+            yield from note_uncertain(call, attempt, failure)
+            settled = yield from settle_external(call, attempt, None, dispatch_by, ended)
+            if settled.known:
+                return settled.value
+            attempt += 1
+            continue
+        if judgement is Judgement.FAILED or attempt >= last:
+            times = (0, live.wall()) if ended is None else (ended.started_at, ended.ended_at)
+            yield from record_failure(call, attempt, failure, *times, new=False)
+            raise raised(call, failure) from error
+        yield from _pause(call, attempt, failure, sorted_error, new=False)
+        attempt += 1
+
+
+def invoke(call: Call, attempt: int) -> Flow[Attempt]:
+    """Run the body once, known to the renewal thread meanwhile."""
+    live = call.live
+    live.begin(call.seq, call.policy.timeout)
+    try:
+        return (yield call.invocation(attempt))
+    finally:
+        live.end(call.seq)
+
+
+def _start(call: Call, attempt: int, *, new: bool) -> Flow[int]:
+    """Commit STARTED; answers the deadline on the lease clock past which the call must not be sent."""
+    live = call.live
+    live.ride_checkpoint(Level.TOOL, "before-call", call.step)
+    now = live.clock()
+    dispatch_by = now + live.settings.dispatch_ms
+    wall = live.wall()
+    if new:
+        record, artifacts = new_record(
+            call, CallState.STARTED, attempt, boot=live.run.boot, dispatch_by=dispatch_by, started_at=wall
+        )
+        yield from advance(live, calls=(record,), artifacts=artifacts)
+        return dispatch_by
+    change = CallChange(
+        seq=call.seq,
+        state=CallState.STARTED,
+        attempt=attempt,
+        epoch=live.epoch,
+        boot=live.run.boot,
+        dispatch_by=dispatch_by,
+        started_at=wall,
+        checksum=call_checksum(call.call_id, call.args_digest, None, None),
+    )
+    yield from advance(live, changes=(change,))
+    return dispatch_by
+
+
+def _send(call: Call, attempt: int, dispatch_by: int) -> Flow[Attempt | None]:
+    """Run the body; None where it must not be sent any more."""
+    live = call.live
+    if live.halt is not None:
+        # Another branch stopped the run while STARTED was on its way to disk; this call was not sent, and the record says so.
+        yield from _plan(call, attempt, _not_sent(call), new=False)
+        raise live.halt.signal()
+    if live.clock() > dispatch_by:
+        return None
+    return (yield from invoke(call, attempt))
+
+
+def _not_sent(call: Call) -> Failure:
+    return Failure(
+        "NotApplied", f"{call.policy.name} was not sent: its deadline for being sent had passed", ErrorClass.TRANSIENT
+    )
+
+
+def _pause(call: Call, attempt: int, failure: Failure, sorted_error: Sorted | None, *, new: bool) -> Flow[bool]:
+    """Wait before the next attempt: in place, or, longer than a lease, as a run that waits with `wake_at`.
+
+    Answers whether the call still has no row.  An effect that is tried again is put back to PLANNED first, so that a crash during
+    the pause leaves nothing uncertain.
+    """
+    live = call.live
+    asked = sorted_error.retry_after if sorted_error is not None else None
+    seconds = backoff(attempt, asked, random.random())
+    live.ride_event(
+        EventKind.RETRY, call.seq, f"attempt {attempt} {failure.error_class.label} {failure.type_name[:40]}"
+    )
+    is_long = seconds > live.settings.lease_ttl
+    if is_long or call.policy.effect is not Effect.READ:
+        yield from _plan(call, attempt, failure, new=new)
+        new = False
+    if is_long:
+        wake_at = live.wall() + int(seconds * 1000)
+        raise live.wait(Wait(f"call {call.call_id} is tried again later", None, wake_at))
+    yield from Sleep(seconds)
+    return new
+
+
+def _plan(call: Call, attempt: int, failure: Failure, *, new: bool) -> Flow[None]:
+    """Record that this attempt came to nothing and that another may follow."""
+    if new:
+        record, artifacts = new_record(call, CallState.PLANNED, attempt)
+        yield from advance(call.live, calls=(record,), artifacts=artifacts)
+        return
+    change = CallChange(
+        seq=call.seq,
+        state=CallState.PLANNED,
+        attempt=attempt,
+        epoch=call.live.epoch,
+        failure=failure,
+        checksum=call_checksum(call.call_id, call.args_digest, None, failure_bytes(failure)),
+    )
+    yield from advance(call.live, changes=(change,))
+
+
+def _given_up(call: Call, attempt: int, ended: Attempt, *, new: bool) -> None:
+    """The agent cancelled the call from outside, as `asyncio.wait_for` does, or the process is being torn down.
+
+    That matters only where the agent goes on, so it rides with the next advance: a read is then FAILED as cancelled, and an effect
+    UNCERTAIN, to be settled before the run ends.  On replay the call waits to be given up again.
+    """
+    if type(ended.error).__name__ != "CancelledError":
+        return
+    live = call.live
+    checksum = call_checksum(call.call_id, call.args_digest, None, failure_bytes(_CANCELLED))
+    state = CallState.FAILED if call.policy.effect is Effect.READ else CallState.UNCERTAIN
+    if new:
+        record, _ = new_record(
+            call,
+            state,
+            attempt,
+            failure=_CANCELLED,
+            started_at=ended.started_at,
+            ended_at=ended.ended_at,
+            checksum=checksum,
+        )
+        with live.lock:
+            live.ride().calls.append(record)
+        return
+    change = CallChange(
+        seq=call.seq, state=state, attempt=attempt, epoch=live.epoch, failure=_CANCELLED, checksum=checksum
+    )
+    with live.lock:
+        live.ride().changes.append(change)
+        if state is CallState.UNCERTAIN:
+            live.ride().events.append(
+                EventRecord(EventKind.CALL_UNCERTAIN, live.wall(), call.seq, live.epoch, "cancelled")
+            )
+    live.given_up.append(call)

@@ -1,0 +1,48 @@
+"""Several branches side by side: `gather` and `map`.
+
+Each item is a branch with a replay table of its own, so they may finish in any order, die anywhere and go on elsewhere.  All of
+them settle before anything is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jumar.core.requests import Attempt, Fan, Flow, Invoke
+from jumar.engine.flows.calls import diverged
+from jumar.engine.live import LiveRun
+from jumar.engine.scope import Branch, Scope
+
+
+def fan_out(
+    live: LiveRun, parent: Branch, word: str, bodies: Sequence[Callable[[], Any]], *, waits: bool
+) -> Flow[list[Attempt]]:
+    """Run the bodies, each in a branch of its own, and answer how each ended, in their order."""
+    live.check()
+    path = parent.fan_path(word)
+    branches = [live.branch(f"{path}:{index}") for index in range(len(bodies))]
+    requests = [
+        Invoke(body, (), {}, Scope(live, branch, waits=waits)) for body, branch in zip(bodies, branches, strict=True)
+    ]
+    ended: list[Attempt] = yield Fan(requests)
+    live.check()
+    for attempt, branch in zip(ended, branches, strict=True):
+        if attempt.error is None:
+            close_branch(live, branch)
+    for attempt in ended:
+        if attempt.error is not None and not isinstance(attempt.error, Exception):
+            raise attempt.error
+    return ended
+
+
+def close_branch(live: LiveRun, branch: Branch) -> None:
+    """At a branch's end every recorded call in it that is not a read must have been asked for again."""
+    left = branch.table.first_effect()
+    if left is not None:
+        raise live.stop(diverged(left, f"the end of branch {branch.path}, without this call"))
+
+
+def first_failure(ended: Sequence[Attempt]) -> BaseException | None:
+    """The failure of the lowest index, or None."""
+    return next((attempt.error for attempt in ended if attempt.error is not None), None)

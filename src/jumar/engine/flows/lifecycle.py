@@ -1,0 +1,282 @@
+"""A run from its creation or claim to its end.
+
+`start` creates a run and takes its lease in one commit.  `take_over` waits for a lease that somebody else may hold.  `drive` runs
+the agent over what is recorded, and turns how that ended into the run's next status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from jumar.core.changes import Ack, Claim, Claimed, Create, Ending, Guard, Refusal
+from jumar.core.codec import TypedCodec, digest
+from jumar.core.failures import classify, short_message
+from jumar.core.limits import MAX_VALUE_BYTES
+from jumar.core.phases import CLAIMABLE, FINAL
+from jumar.core.records import Artifact, EventRecord, RunRecord
+from jumar.core.requests import Attempt, Commit, Flow, Invoke, Load, Now, Sleep
+from jumar.core.states import ErrorClass, EventKind, Phase, Status, mask
+from jumar.engine.flows.advance import leave
+from jumar.engine.flows.calls import diverged
+from jumar.engine.flows.giving_up import settle_given_up
+from jumar.engine.live import LiveRun
+from jumar.engine.policy import Settings
+from jumar.engine.scope import Scope
+from jumar.errors import (
+    CallFailed,
+    IntegrityError,
+    JumarError,
+    LeaseHeld,
+    NotStorable,
+    ReplayDiverged,
+    RunEnded,
+    RunNotFound,
+    Stopped,
+)
+
+_RESUMABLE = mask(*CLAIMABLE)
+_LOOK_SECONDS = 0.25  # how often a waiting resume looks whether the lease was renewed
+
+
+class AgentPlan(Struct, frozen=True):
+    """How an agent is run: its body, and the types of what goes in and comes out."""
+
+    name: str
+    version: str
+    body: Callable[..., Any]
+    input_codec: TypedCodec
+    output_codec: TypedCodec
+    tools: frozenset[str] | None
+    waits: bool  # an async agent, whose calls are awaited
+
+
+class Ended(Struct, frozen=True):
+    """What became of a run: its record as it stands now, its output where it completed, its error where it failed."""
+
+    run: RunRecord
+    output: Any = None
+    error: BaseException | None = None
+
+
+def input_artifact(codec: TypedCodec, value: Any) -> tuple[Artifact, Any]:
+    """A run's input as it is stored, and as the agent gets it."""
+    data, decoded = codec.round_trip(value)
+    if len(data) > MAX_VALUE_BYTES:
+        raise NotStorable(f"the input has {len(data) / 1_000_000:.1f} MB as JSON; at most 4 MiB are kept")
+    return Artifact(digest(data), data), decoded
+
+
+def start(
+    agent: AgentPlan, run_id: str, task: str, artifact: Artifact, owner: str | None, settings: Settings
+) -> Flow[Ack]:
+    """Create a run; with an owner, RUNNING under its lease at once."""
+    wall, _ = yield from Now()
+    change = Create(
+        run_id=run_id,
+        agent=agent.name,
+        agent_version=agent.version,
+        task=task,
+        phase=Phase.IN_CODE,
+        input=artifact,
+        at=wall,
+        owner=owner,
+        ttl_ms=settings.ttl_ms,
+    )
+    outcome = yield from Commit(change)
+    if isinstance(outcome, Ack):
+        return outcome
+    assert isinstance(outcome, Refusal)
+    raise outcome.error()
+
+
+def take_over(
+    run_id: str, owner: str, settings: Settings, *, wait: bool, waiting: Callable[[float], None] | None
+) -> Flow[Claimed | RunRecord]:
+    """Claim a run.  One that another process holds is waited for until the lease found has run out; LeaseHeld is raised as soon as
+    that lease is seen renewed, or at once without `wait`.  A run that waits for somebody, or for a later time, is answered as it is.
+    `waiting` is told the seconds still to wait."""
+    found: tuple[int, int] | None = None
+    while True:
+        wall, _ = yield from Now()
+        change = Claim(run_id=run_id, owner=owner, ttl_ms=settings.ttl_ms, at=wall, statuses=_RESUMABLE)
+        outcome = yield from Commit(change)
+        if isinstance(outcome, Claimed):
+            return outcome
+        assert isinstance(outcome, Refusal)
+        if outcome.guard is Guard.NOT_DUE and outcome.run is not None:
+            return outcome.run
+        if outcome.guard is not Guard.HELD or outcome.run is None:
+            raise _claim_error(outcome)
+        run = outcome.run
+        lease = (run.epoch, run.lease_until)
+        if not wait or (found is not None and lease != found):
+            raise LeaseHeld(outcome.detail)
+        found = lease
+        yield from _until_free(run, waiting)
+
+
+def _claim_error(refusal: Refusal) -> JumarError:
+    run = refusal.run
+    if refusal.guard is Guard.NOT_FOUND:
+        return RunNotFound(refusal.detail)
+    if run is not None and run.status is Status.FAILED:
+        return RunEnded(
+            f"run {run.run_id} has failed ({run.error_type}: {run.error_message})",
+            hint="See where with `jumar show RUN`; start a new run once the cause is mended.",
+        )
+    return refusal.error()
+
+
+def _until_free(run: RunRecord, waiting: Callable[[float], None] | None) -> Flow[None]:
+    """Wait until the lease found has run out, or until it is seen to have moved."""
+    run_id = run.run_id
+    while True:
+        _, now = yield from Now()
+        left = (run.lease_until - now.ms) / 1000 if run.boot == now.boot else 0.0
+        if left <= 0:
+            return
+        if waiting is not None:
+            waiting(left)
+        yield from Sleep(min(left, _LOOK_SECONDS))
+        seen = yield from Load(lambda store: store.run(run_id))
+        if seen is None or (seen.epoch, seen.lease_until) != (run.epoch, run.lease_until):
+            return
+
+
+def read_input(agent: AgentPlan, run: RunRecord) -> Flow[Any]:
+    """The agent's input as it was stored when the run was created."""
+    name, run_no = run.input_digest, run.run_no
+    assert name is not None
+    data = yield from Load(lambda store: store.artifact(run_no, name))
+    if data is None or digest(data) != name:
+        raise IntegrityError(f"the input of run {run.run_id} is missing or damaged")
+    return agent.input_codec.decode(data)
+
+
+def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended | None]:
+    """Run the agent and record how it ended.  None where the run was to wait, and what it waited for arrived meanwhile: the
+    caller takes the agent through it again under the same lease."""
+    ended: Attempt = yield Invoke(agent.body, (face, value), {}, Scope(live, live.root, waits=agent.waits))
+    yield from _in_flight_settled(live)
+    if live.halt is not None:
+        return (yield from _halted(live, agent))
+    error = ended.error
+    if error is None:
+        return (yield from _completed(live, agent, ended.value))
+    if isinstance(error, Exception):
+        return (yield from _failed(live, agent, error))
+    yield from _released(live)
+    raise error
+
+
+def _in_flight_settled(live: LiveRun) -> Flow[None]:
+    """Wait for calls that other threads or tasks of the agent's still have in flight, bounded by their timeouts."""
+    give_up = live.clock() + int(live.settings.stall_timeout * 1000)
+    while live.busy() and live.clock() < give_up:
+        yield from Sleep(0.02)
+
+
+def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | None]:
+    try:
+        yield from settle_given_up(live)
+    except Stopped:
+        return (yield from _halted(live, agent))
+    left = live.table.unmatched_effects()
+    if left:
+        live.stop(diverged(left[0], "the agent's end, without this call"))
+        return (yield from _halted(live, agent))
+    try:
+        data, decoded = agent.output_codec.round_trip(output)
+        if len(data) > MAX_VALUE_BYTES:
+            raise NotStorable(f"the output has {len(data) / 1_000_000:.1f} MB as JSON; at most 4 MiB are kept")
+    except NotStorable as error:
+        return (yield from _failed(live, agent, error))
+    artifact = Artifact(digest(data), data)
+    event = EventRecord(EventKind.COMPLETED, live.wall(), None, live.epoch)
+    while True:
+        ending = _ending(live, Status.COMPLETED, output_digest=artifact.digest)
+        ack = yield from leave(live, Phase.STOPPED, ending, (artifact,), (event,))
+        if ack is not None:
+            return Ended((yield from _reread(live)), decoded)
+
+
+def _failed(live: LiveRun, agent: AgentPlan, error: Exception) -> Flow[Ended]:
+    """A run that failed keeps its phase, so that it can be taken up again."""
+    error_class = _class_of(live, error)
+    event = EventRecord(EventKind.FAILED, live.wall(), None, live.epoch, type(error).__name__[:60])
+    while True:
+        ending = _ending(
+            live,
+            Status.FAILED,
+            error_class=error_class,
+            error_type=type(error).__name__,
+            error_message=error.what if isinstance(error, JumarError) else short_message(error),
+        )
+        ack = yield from leave(live, live.phase, ending, (), (event,))
+        if ack is not None:
+            return Ended((yield from _reread(live)), None, error)
+
+
+def _class_of(live: LiveRun, error: Exception) -> ErrorClass:
+    if isinstance(error, CallFailed):
+        return next((kind for kind in ErrorClass if kind.label == error.error_class), ErrorClass.PERMANENT)
+    return classify(error, live.settings.error_classes, live.wall()).error_class
+
+
+def _halted(live: LiveRun, agent: AgentPlan) -> Flow[Ended | None]:
+    halt = live.halt
+    assert halt is not None
+    if halt.error is not None:
+        if isinstance(halt.error, ReplayDiverged):
+            return (yield from _diverged(live, agent, halt.error))
+        raise halt.error
+    wait = halt.wait
+    assert wait is not None
+    event = EventRecord(EventKind.WAITING, live.wall(), None, live.epoch)
+    ending = _ending(live, Status.WAITING, wake_at=wait.wake_at, waiting_on=wait.waiting_on)
+    ack = yield from leave(live, live.phase, ending, (), (event,))
+    return None if ack is None else Ended((yield from _reread(live)))
+
+
+def _diverged(live: LiveRun, agent: AgentPlan, error: ReplayDiverged) -> Flow[Ended]:
+    """A run whose code has changed under it is FAILED; nothing else of what the changed code did is kept."""
+    live.halt = None
+    live.take_riders()
+    live.ride_event(EventKind.DIVERGED, None, "")
+    yield from _failed(live, agent, error)
+    raise error
+
+
+def _released(live: LiveRun) -> Flow[None]:
+    """The process is being stopped: give the lease back where nothing is in flight, else let it run out."""
+    event = EventRecord(EventKind.RELEASED, live.wall(), None, live.epoch)
+    live.take_riders()
+    try:
+        yield from leave(live, live.phase, _ending(live, Status.QUEUED), (), (event,))
+    except Stopped:
+        return  # something is started, or the lease is gone: then it runs out
+
+
+def _ending(live: LiveRun, status: Status, **rest: Any) -> Ending:
+    return Ending(status=status, control=live.control, answers=live.answers, **rest)
+
+
+def _reread(live: LiveRun) -> Flow[RunRecord]:
+    run_id = live.run_id
+    run = yield from Load(lambda store: store.run(run_id))
+    assert run is not None
+    return run
+
+
+def stored_end(agent: AgentPlan, run: RunRecord) -> Flow[Ended]:
+    """What became of a run that this process does not drive."""
+    if run.output_digest is None or run.status not in FINAL:
+        return Ended(run)
+    name, run_no = run.output_digest, run.run_no
+    data = yield from Load(lambda store: store.artifact(run_no, name))
+    if data is None or digest(data) != name:
+        raise IntegrityError(f"the output of run {run.run_id} is missing or damaged")
+    return Ended(run, agent.output_codec.decode(data))

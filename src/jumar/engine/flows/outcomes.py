@@ -1,0 +1,333 @@
+"""From how a body ended to what is recorded, and from what is recorded to what the agent gets.
+
+The agent gets the same live and on replay: the decoded stored value, or an exception rebuilt from the stored failure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jumar.core.changes import CallChange
+from jumar.core.checksums import call_agrees, call_checksum, failure_bytes
+from jumar.core.codec import digest
+from jumar.core.failures import classify, short_message
+from jumar.core.limits import INLINE_BYTES, MAX_VALUE_BYTES
+from jumar.core.records import Artifact, CallRecord, Failure, Usage
+from jumar.core.requests import Attempt, Flow, Load, Sleep
+from jumar.core.states import CallKind, CallState, ErrorClass
+from jumar.core.uncertain import Ended
+from jumar.engine.flows.advance import advance
+from jumar.errors import CallFailed, IntegrityError, JumarError, NotApplied, NotStorable, ResultNotStorable
+
+if TYPE_CHECKING:
+    from jumar.engine.flows.calls import Call
+
+_NOT_STORABLE = "ResultNotStorable"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def how_ended(call: Call, attempt: Attempt, wall_ms: int) -> tuple[Ended, Any]:
+    """How an attempt ended by the tool's own lists and the table of error classes, and the sorted error."""
+    if attempt.timed_out:
+        return Ended.TIMED_OUT, None
+    error = attempt.error
+    if error is None:
+        return Ended.RETURNED, None
+    policy = call.policy
+    sorted_error = classify(error, call.live.settings.error_classes, wall_ms)
+    if isinstance(error, NotApplied) or isinstance(error, policy.not_applied):
+        return Ended.NOT_APPLIED, sorted_error
+    if isinstance(error, policy.errors):
+        return Ended.DECLARED, sorted_error
+    return (Ended.PASSING if sorted_error.retried else Ended.LASTING), sorted_error
+
+
+def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_at: int, *, new: bool) -> Flow[Any]:
+    """Record that the call happened, with its result, in one advance; answers what the agent gets.
+
+    A result that cannot be stored does not undo what happened: the call is SUCCEEDED all the same, and the agent gets an error
+    that names the place inside the result, now and on every replay.
+    """
+    failure: Failure | None = None
+    usage: Usage | None = None
+    decoded: Any = None
+    data: bytes | None
+    if call.policy.usage is not None:
+        usage = call.policy.usage(value) if callable(call.policy.usage) else call.policy.usage
+    elif call.policy.kind is CallKind.DECISION:
+        value, usage = split_usage(value)
+    try:
+        data, decoded = call.policy.codec.round_trip(value)
+        if len(data) > MAX_VALUE_BYTES:
+            raise NotStorable(
+                f"the value has {len(data) / 1_000_000:.1f} MB as JSON; at most {MAX_VALUE_BYTES // (1024 * 1024)} MiB are kept",
+                hint="Keep large data outside and return a reference to it.",
+            )
+    except NotStorable as error:
+        failure = Failure(_NOT_STORABLE, error.what, ErrorClass.PERMANENT, hint=error.hint, path=error.path)
+        data, decoded = None, None
+    yield from _record(call, CallState.SUCCEEDED, attempt, data, failure, usage, started_at, ended_at, new=new)
+    if failure is not None:
+        raise raised(call, failure)
+    return decoded
+
+
+def record_failure(
+    call: Call, attempt: int, failure: Failure, started_at: int, ended_at: int, *, new: bool
+) -> Flow[None]:
+    """Record that the call failed for good."""
+    yield from _record(call, CallState.FAILED, attempt, None, failure, None, started_at, ended_at, new=new)
+
+
+def _record(
+    call: Call,
+    state: CallState,
+    attempt: int,
+    data: bytes | None,
+    failure: Failure | None,
+    usage: Usage | None,
+    started_at: int,
+    ended_at: int,
+    *,
+    new: bool,
+) -> Flow[None]:
+    inline, name, artifacts = data, None, ()
+    if data is not None and len(data) > INLINE_BYTES:
+        inline, name = None, digest(data)
+        artifacts = (Artifact(name, data),)
+    checksum = call_checksum(
+        call.call_id, call.args_digest, data if name is None else name, failure_bytes(failure) if failure else None
+    )
+    if new:
+        record, kept = new_record(
+            call,
+            state,
+            attempt,
+            result=inline,
+            result_artifact=name,
+            failure=failure,
+            usage=usage,
+            started_at=started_at,
+            ended_at=ended_at,
+            checksum=checksum,
+        )
+        yield from advance(call.live, calls=(record,), artifacts=kept + artifacts)
+        return
+    change = CallChange(
+        seq=call.seq,
+        state=state,
+        attempt=attempt,
+        epoch=call.live.epoch,
+        result=inline,
+        result_artifact=name,
+        failure=failure,
+        usage=usage,
+        started_at=started_at or None,
+        ended_at=ended_at,
+        checksum=checksum,
+    )
+    yield from advance(call.live, changes=(change,), artifacts=artifacts)
+
+
+def new_record(
+    call: Call,
+    state: CallState,
+    attempt: int,
+    *,
+    result: bytes | None = None,
+    result_artifact: bytes | None = None,
+    failure: Failure | None = None,
+    usage: Usage | None = None,
+    boot: bytes | None = None,
+    dispatch_by: int | None = None,
+    started_at: int = 0,
+    ended_at: int | None = None,
+    checksum: int | None = None,
+) -> tuple[CallRecord, tuple[Artifact, ...]]:
+    """The first record of a call, and the artifact that holds its arguments where they are large."""
+    policy, live, data = call.policy, call.live, call.args_json
+    if policy.kind is CallKind.DECISION:
+        args, args_artifact, kept = None, None, ()  # of a prompt only the digest is kept
+    elif len(data) <= INLINE_BYTES:
+        args, args_artifact, kept = data, None, ()
+    else:
+        args, args_artifact, kept = None, call.args_digest, (Artifact(call.args_digest, data),)
+    record = CallRecord(
+        call.seq,
+        call.call_id,
+        call.branch.path if call.branch is not None else "",
+        call.step,
+        call.ordinal,
+        policy.kind,
+        policy.name,
+        policy.effect,
+        state,
+        attempt,
+        live.epoch,
+        live.generation,
+        call.args_digest,
+        args,
+        args_artifact,
+        call.key,
+        result,
+        result_artifact,
+        failure,
+        usage,
+        boot,
+        dispatch_by,
+        started_at,
+        ended_at,
+        0,
+        None,
+        call_checksum(call.call_id, call.args_digest, None, None) if checksum is None else checksum,
+    )
+    return record, kept
+
+
+def replayed(call: Call, record: CallRecord) -> Flow[Any]:
+    """What a recorded call answers: its value, decoded, or its failure, raised."""
+    if not call_agrees(record):
+        raise call.live.stop(IntegrityError(f"the record of call {record.call_id} does not agree with its checksum"))
+    failure = record.failure
+    if failure is not None:
+        if failure.cancelled:
+            yield from forever()
+        raise raised(call, failure)
+    data = record.result
+    if data is None:
+        if record.result_artifact is None:
+            raise call.live.stop(IntegrityError(f"the record of call {record.call_id} has lost its result"))
+        data = yield from load_artifact(call, record.result_artifact)
+    try:
+        return call.policy.codec.decode(data)
+    except NotStorable as error:
+        raise CallFailed(
+            f"what call {record.call_id} returned when it was made is not of the type that {call.policy.name} has now: {error.what}",
+            call_id=record.call_id,
+            type_name=_NOT_STORABLE,
+            message=error.what,
+            hint="Give the tool its old type back until this run has ended.",
+        ) from error
+
+
+def load_artifact(call: Call, name: bytes) -> Flow[bytes]:
+    """The bytes of an artifact that a record names; IntegrityError stops the run where they are gone or changed."""
+    live = call.live
+    run_no = live.run.run_no
+    data = yield from Load(lambda store: store.artifact(run_no, name))
+    if data is None or digest(data) != name:
+        raise live.stop(IntegrityError(f"artifact {name.hex()[:12]} of run {live.run_id} is missing or damaged"))
+    return data
+
+
+def forever() -> Flow[None]:
+    """A call that the agent once gave up waits to be given up again."""
+    while True:
+        yield from Sleep(3600.0)
+
+
+def failure_of(call: Call, ended: Ended, sorted_error: Any, error: BaseException | None) -> Failure:
+    """What is kept of an exception, or of a timeout."""
+    if error is None:
+        seconds = call.policy.timeout
+        return Failure("TimeoutError", f"{call.policy.name} did not end within {seconds:g} s", ErrorClass.TRANSIENT)
+    args = state = None
+    if isinstance(error, _declared(call)):
+        args, state = _plain_json(list(error.args)), _plain_json(getattr(error, "__dict__", {}))
+    hint = error.hint if isinstance(error, JumarError) else ""
+    return Failure(type(error).__name__, short_message(error), sorted_error.error_class, hint, args, state)
+
+
+def _declared(call: Call) -> tuple[type[BaseException], ...]:
+    return (*call.policy.errors, *call.policy.not_applied)
+
+
+def _plain_json(value: Any) -> bytes | None:
+    """`value` as JSON where all of it is plain; None where it is not, and the exception then comes back without it."""
+    try:
+        data = _encode(value)
+        return data if _decode(data) == value and len(data) <= INLINE_BYTES else None
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return None
+
+
+def raised(call: Call, failure: Failure) -> Exception:
+    """The exception for a recorded failure: of the tool's declared type where it has one, else CallFailed."""
+    if failure.type_name == _NOT_STORABLE and failure.path is not None:
+        return ResultNotStorable(
+            f"call {call.call_id} happened, but its result cannot be stored: {failure.message}",
+            path=failure.path,
+            call_id=call.call_id,
+            type_name=failure.type_name,
+            message=failure.message,
+            hint=failure.hint or None,
+        )
+    for kind in _subtypes(_declared(call)):
+        if kind.__name__ == failure.type_name and issubclass(kind, Exception):
+            return _rebuilt(kind, failure)
+    return CallFailed(
+        f"call {call.call_id} failed with {failure.type_name}: {failure.message}",
+        call_id=call.call_id,
+        type_name=failure.type_name,
+        message=failure.message,
+        error_class=failure.error_class.label,
+        hint=failure.hint or None,
+    )
+
+
+def _subtypes(kinds: tuple[type[BaseException], ...]) -> list[type[BaseException]]:
+    found = list(dict.fromkeys(kinds))
+    for kind in found:
+        found.extend(below for below in kind.__subclasses__() if below not in found)
+    return found
+
+
+def _rebuilt(kind: type[Exception], failure: Failure) -> Exception:
+    """An exception of the user's own type, made without its constructor, which may want what is no longer there."""
+    args = [failure.message] if failure.args is None else _decode(failure.args)
+    error: Exception = kind.__new__(kind, *args)
+    error.args = tuple(args)
+    if isinstance(error, JumarError):
+        JumarError.__init__(error, failure.message, hint=failure.hint or None)
+        error.__dict__.setdefault("retry_after", None)
+    if failure.state is not None:
+        error.__dict__.update(_decode(failure.state))
+    return error
+
+
+def split_usage(answer: Any) -> tuple[Any, Usage | None]:
+    """A model's answer and what it cost: of a pair (answer, Usage) its parts, else what the answer itself carries."""
+    if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Usage):
+        return answer
+    return answer, usage_of(answer)
+
+
+def usage_of(response: Any) -> Usage | None:
+    """The usage a model's response carries: an attribute or key `usage` with the names the providers use, or a Usage."""
+    if isinstance(response, Usage):
+        return response
+    found = _part(response, "usage")
+    if found is None:
+        return None
+    if isinstance(found, Usage):
+        return found
+    details = _part(found, "prompt_tokens_details") or _part(found, "input_tokens_details")
+    cached = _part(found, "cache_read_input_tokens") or _part(details, "cached_tokens")
+    tokens_in = _part(found, "input_tokens") or _part(found, "prompt_tokens")
+    tokens_out = _part(found, "output_tokens") or _part(found, "completion_tokens")
+    usd = _part(found, "usd")
+    return Usage(
+        tokens_in if isinstance(tokens_in, int) else 0,
+        tokens_out if isinstance(tokens_out, int) else 0,
+        cached if isinstance(cached, int) else 0,
+        float(usd) if isinstance(usd, (int, float)) else None,
+    )
+
+
+def _part(whole: Any, name: str) -> Any:
+    if isinstance(whole, dict):
+        return whole.get(name)
+    return getattr(whole, name, None)

@@ -1,0 +1,260 @@
+"""Settling a call that may have happened: evidence, the tool's probe, a person.
+
+In this order: a late result of the attempt itself; an answer that a person has given; the tool's probe.  "It happened" counts at
+once.  "It did not happen" counts only when the attempt can no longer act (`core.uncertain.sure_of_not_happened_at`); a probe
+asked before that is asked again after it.  Where nobody knows, the run waits for a person.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from jumar.core.changes import Answer, CallChange
+from jumar.core.checksums import call_checksum, failure_bytes
+from jumar.core.naming import request_id
+from jumar.core.records import EventRecord, Failure, RequestRecord
+from jumar.core.requests import Attempt, Flow, Invoke, Load, Sleep
+from jumar.core.states import CallState, Effect, EventKind, RequestKind, Verdict
+from jumar.core.uncertain import sure_of_not_happened_at
+from jumar.core.verdicts import Happened, NotHappened, Unknown
+from jumar.engine.flows.advance import advance
+from jumar.engine.flows.outcomes import record_success
+from jumar.engine.live import Wait
+from jumar.engine.scope import CurrentCall, Scope
+from jumar.errors import JumarError, NotApplied, NotStorable
+
+if TYPE_CHECKING:
+    from jumar.engine.flows.calls import Call
+
+_LOOK_SECONDS = 0.2  # how often a wait in place looks for a late result
+
+
+class Settled(Struct, frozen=True):
+    """Whether the call is known to have happened, and then what the agent gets; otherwise it surely did not."""
+
+    known: bool
+    value: Any = None
+
+
+class _Verdict(Struct, frozen=True):
+    answer: Happened[Any] | NotHappened | Unknown
+    stored: bytes | None = None  # a person's answer is JSON already
+
+
+def note_uncertain(call: Call, attempt: int, failure: Failure) -> Flow[None]:
+    """Record that this attempt may have happened, exactly as a claim does after a crash."""
+    live = call.live
+    change = CallChange(
+        seq=call.seq,
+        state=CallState.UNCERTAIN,
+        attempt=attempt,
+        epoch=live.epoch,
+        failure=failure,
+        checksum=call_checksum(call.call_id, call.args_digest, None, failure_bytes(failure)),
+    )
+    event = EventRecord(EventKind.CALL_UNCERTAIN, live.wall(), call.seq, live.epoch, f"attempt {attempt}")
+    yield from advance(live, changes=(change,), events=(event,))
+
+
+def settle_external(
+    call: Call, number: int, boot: bytes | None, dispatch_by: int | None, attempt: Attempt | None = None
+) -> Flow[Settled]:
+    """Find out whether attempt `number` happened.  `attempt` is given where it was made by this process."""
+    live = call.live
+    while True:
+        verdict = yield from _verdict(call, number, attempt)
+        answer = verdict.answer
+        if isinstance(answer, Happened):
+            return (yield from _happened(call, number, verdict))
+        left = _until_sure(call, boot, dispatch_by, attempt) - live.clock()
+        if isinstance(answer, NotHappened) and (left <= 0 or _surely_not(call, attempt)):
+            return Settled(False)
+        if isinstance(answer, NotHappened) and left <= live.settings.ttl_ms:
+            yield from _sit_out(call, attempt, live.clock() + left)
+            continue
+        raise (yield from _wait(call, number, attempt, left if isinstance(answer, NotHappened) else None))
+
+
+def _sit_out(call: Call, attempt: Attempt | None, until: int) -> Flow[None]:
+    """Wait in place until the lease clock reads `until`, or a late result is there."""
+    live = call.live
+    while (left := until - live.clock()) > 0:
+        live.check()
+        if attempt is not None and attempt.timed_out and attempt.over_at is not None:
+            return
+        yield from Sleep(min(left / 1000, _LOOK_SECONDS))
+
+
+def _verdict(call: Call, number: int, attempt: Attempt | None) -> Flow[_Verdict]:
+    if attempt is not None and attempt.over_at is not None and attempt.timed_out:
+        if attempt.error is None:
+            return _Verdict(Happened(attempt.value))
+        if _surely_not(call, attempt):
+            return _Verdict(NotHappened())
+    run_no = call.live.run.run_no
+    for request in (yield from Load(lambda store: store.requests(run_no))):
+        if request.call_seq != call.seq or request.attempt != number or request.kind is not RequestKind.RESOLVE:
+            continue
+        if request.verdict is Verdict.HAPPENED:
+            return _Verdict(Happened(None), request.value)
+        if request.verdict is Verdict.NOT_HAPPENED:
+            return _Verdict(NotHappened())
+    return _Verdict((yield from _probe(call, number)))
+
+
+def _surely_not(call: Call, attempt: Attempt | None) -> bool:
+    """Whether a late end of the attempt says that it was not applied."""
+    if attempt is None or attempt.over_at is None or attempt.error is None:
+        return False
+    return isinstance(attempt.error, (NotApplied, *call.policy.not_applied, *call.policy.errors))
+
+
+def _probe(call: Call, number: int) -> Flow[Happened[Any] | NotHappened | Unknown]:
+    """Ask the tool's probe; one that fails, or answers something else, does not know."""
+    probe = call.policy.probe
+    if probe is None:
+        return Unknown()
+    live = call.live
+    current = CurrentCall(live.run_id, call.call_id, call.policy.kind, call.policy.name, call.policy.effect, number)
+    scope = Scope(live, call.branch or live.root, current)
+    live.before_dispatch()
+    live.begin(call.seq, call.policy.timeout)
+    try:
+        ended: Attempt = yield Invoke(probe, call.args, call.kwargs, scope, call.policy.timeout, call.policy.threaded)
+    finally:
+        live.end(call.seq)
+    if ended.error is not None and not isinstance(ended.error, Exception):
+        raise ended.error
+    answer = ended.value
+    if ended.timed_out or ended.error is not None or not isinstance(answer, (Happened, NotHappened, Unknown)):
+        if isinstance(answer, type) and issubclass(answer, (NotHappened, Unknown)):
+            answer = answer()  # the class itself was returned, which can mean only one thing
+        else:
+            answer = Unknown()
+    live.ride_event(EventKind.PROBED, call.seq, type(answer).__name__)
+    return answer
+
+
+def _happened(call: Call, number: int, verdict: _Verdict) -> Flow[Settled]:
+    answer = verdict.answer
+    assert isinstance(answer, Happened)
+    value = answer.result
+    if verdict.stored is not None:
+        try:
+            value = call.policy.codec.decode(verdict.stored)
+        except NotStorable as error:
+            # Checked when it was given; the tool's type has changed since.  The person's word that it happened still holds.
+            value = _Unfit(error)
+    decoded = yield from record_success(call, number, value, 0, call.live.wall(), new=False)
+    return Settled(True, decoded)
+
+
+class _Unfit:
+    """A value that no codec takes, so that the call is recorded as happened with a result that cannot be stored."""
+
+    def __init__(self, error: NotStorable) -> None:
+        self.error = error
+
+
+def _until_sure(call: Call, boot: bytes | None, dispatch_by: int | None, attempt: Attempt | None) -> int:
+    """The lease-clock millisecond from which NotHappened counts."""
+    live = call.live
+    policy = call.policy
+    over_at = attempt.over_at if attempt is not None else None
+    if attempt is None and boot != live.run.boot:
+        over_at = 0  # the host was started anew since: the attempt ended with the boot before
+    if attempt is not None and over_at is None:
+        dispatch_by = live.clock()  # still going on in this very process
+    return sure_of_not_happened_at(
+        ended_at=over_at,
+        dispatch_by=dispatch_by or 0,
+        timeout_ms=None if policy.timeout is None else int(policy.timeout * 1000),
+        stall_ms=int(live.settings.stall_timeout * 1000),
+        settle_ms=policy.settle_ms(live.settings),
+    )
+
+
+def settle_given_up_call(call: Call) -> Flow[None]:
+    """Settle a call that the agent gave up: it keeps that mark, and becomes SUCCEEDED or FAILED."""
+    live = call.live
+    run_no = live.run.run_no
+    # What rode along so far must be on disk before the record is looked at.
+    yield from advance(live)
+    records = yield from Load(lambda store: store.calls(run_no))
+    record = next((record for record in records if record.seq == call.seq), None)
+    if record is None or record.state is not CallState.UNCERTAIN:
+        return
+    mark = record.failure
+    if call.policy.effect is Effect.IDEMPOTENT:
+        yield from _marked(call, record.attempt, CallState.FAILED, mark)
+        return
+    while True:
+        verdict = yield from _verdict(call, record.attempt, None)
+        if isinstance(verdict.answer, Happened):
+            yield from _marked(call, record.attempt, CallState.SUCCEEDED, mark)
+            return
+        left = _until_sure(call, record.boot, record.dispatch_by, None) - live.clock()
+        is_not = isinstance(verdict.answer, NotHappened)
+        if is_not and left <= 0:
+            yield from _marked(call, record.attempt, CallState.FAILED, mark)
+            return
+        if is_not and left <= live.settings.ttl_ms:
+            yield from _sit_out(call, None, live.clock() + left)
+            continue
+        raise (yield from _wait(call, record.attempt, None, left if is_not else None))
+
+
+def _marked(call: Call, attempt: int, state: CallState, mark: Failure | None) -> Flow[None]:
+    checksum = call_checksum(call.call_id, call.args_digest, None, failure_bytes(mark))
+    change = CallChange(
+        seq=call.seq,
+        state=state,
+        attempt=attempt,
+        epoch=call.live.epoch,
+        failure=mark,
+        ended_at=call.live.wall(),
+        checksum=checksum,
+    )
+    yield from advance(call.live, changes=(change,))
+
+
+def _wait(call: Call, number: int, attempt: Attempt | None, left_ms: int | None) -> Flow[BaseException]:
+    """Write the request that a person, or a late result, may answer; answers the signal to raise."""
+    live = call.live
+    identifier = request_id(live.run_id, call.seq, number, RequestKind.RESOLVE)
+    request = RequestRecord(identifier, call.seq, call.call_id, number, RequestKind.RESOLVE, live.wall())
+    event = EventRecord(EventKind.REQUESTED, live.wall(), call.seq, live.epoch, RequestKind.RESOLVE.label)
+    yield from advance(live, requests=(request,), events=(event,))
+    if attempt is not None and attempt.over_at is None:
+        attempt.late = lambda: _file_late(call, identifier, attempt)
+        if attempt.over_at is not None:
+            _file_late(call, identifier, attempt)
+    if left_ms is None:
+        reason = f"nobody knows yet whether call {call.call_id} happened"
+        return live.wait(Wait(reason, waiting_on=call.call_id))
+    reason = f"call {call.call_id} may still act for {left_ms / 1000:.0f} s"
+    return live.wait(Wait(reason, waiting_on=call.call_id, wake_at=live.wall() + left_ms))
+
+
+def _file_late(call: Call, identifier: str, attempt: Attempt) -> None:
+    """A late result of the attempt, under the same epoch, is its own evidence; runs in the attempt's thread."""
+    if attempt.error is not None:
+        return
+    live = call.live
+    try:
+        data, _ = call.policy.codec.round_trip(attempt.value)
+        answer = Answer(
+            run_no=live.run.run_no,
+            request_id=identifier,
+            verdict=Verdict.HAPPENED,
+            value=data,
+            by="late-result",
+            note=None,
+            at=live.wall(),
+            epoch=live.epoch,
+        )
+        live.io.queue.submit(answer)
+    except JumarError:
+        return  # the request stays open, and a person settles it

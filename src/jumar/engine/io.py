@@ -1,0 +1,36 @@
+"""What both drivers need: the store, its queue, the clocks, and where a test may step in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from jumar.core.records import LeaseTime
+from jumar.core.requests import Request
+from jumar.core.store import Store
+from jumar.stores.clock import lease_ms, wall_ms
+from jumar.stores.commits import CommitQueue
+
+
+class Watcher(Protocol):
+    """Sees every request of every flow, before it is carried out and after, and may raise to crash there."""
+
+    def before(self, request: Request[Any]) -> None: ...
+    def after(self, request: Request[Any], answer: Any) -> None: ...
+
+
+class IO:
+    """The outside world as flows see it through a driver."""
+
+    __slots__ = ("clock", "queue", "store", "wall", "watcher")
+
+    def __init__(self, store: Store, watcher: Watcher | None = None) -> None:
+        self.store = store
+        self.queue = CommitQueue(store)
+        self.clock: Callable[[], int] = lease_ms
+        self.wall: Callable[[], int] = wall_ms
+        self.watcher = watcher
+
+    def now(self) -> tuple[int, LeaseTime]:
+        """The wall clock and the store's lease clock."""
+        return self.wall(), self.store.now()

@@ -1,0 +1,250 @@
+"""A run as the process that drives it sees it: its lease, its version, what is recorded, and whether it must stop."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from jumar.core.changes import Ack, Outcome, Refusal
+from jumar.core.naming import checkpoint_name
+from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RunRecord
+from jumar.core.replay import ReplayTable
+from jumar.core.requests import Lane
+from jumar.core.states import Control, EventKind, Level
+from jumar.engine.io import IO
+from jumar.engine.policy import Settings
+from jumar.engine.scope import Branch
+from jumar.errors import JumarError, LeaseLost, Stopped, UsageError
+
+
+class Wait:
+    """Why a run waits: for somebody's answer to `waiting_on`, until `wake_at`, or both."""
+
+    __slots__ = ("reason", "waiting_on", "wake_at")
+
+    def __init__(self, reason: str, waiting_on: str | None = None, wake_at: int | None = None) -> None:
+        self.reason = reason
+        self.waiting_on = waiting_on
+        self.wake_at = wake_at
+
+
+class Halt:
+    """A latched stopping signal.  With a `wait` the lease is still ours and what is in flight may still be recorded; with an
+    `error` nothing more may be written."""
+
+    __slots__ = ("error", "wait")
+
+    def __init__(self, wait: Wait | None, error: JumarError | None) -> None:
+        self.wait = wait
+        self.error = error
+
+    def signal(self) -> Stopped:
+        """A fresh exception to raise; one instance raised in several threads would mix up their tracebacks."""
+        if self.error is not None:
+            return Stopped(self.error.what, self.error)
+        return Stopped(self.wait.reason if self.wait is not None else "the run stopped")
+
+
+class Riders:
+    """Rows that need no commit of their own: they go with the run's next advance, and are lost with the process.
+
+    A step's start, an attempt that is tried again, a call that the agent itself gave up: each matters only where the run goes on.
+    """
+
+    __slots__ = ("before", "calls", "changes", "events")
+
+    def __init__(self) -> None:
+        self.before: CheckpointRecord | None = None
+        self.calls: list[CallRecord] = []
+        self.changes: list[Any] = []
+        self.events: list[EventRecord] = []
+
+
+class LiveRun:
+    """One run under this process's lease.  Used from several threads where the agent fans out; `lock` guards its counters."""
+
+    def __init__(
+        self,
+        run: RunRecord,
+        owner: str,
+        records: list[CallRecord],
+        settings: Settings,
+        io: IO,
+        *,
+        recovered: bool,
+        sent_at: int,
+    ) -> None:
+        self.run = run
+        self.run_id = run.run_id
+        self.owner = owner
+        self.epoch = run.epoch
+        self.settings = settings
+        self.io = io
+        self.clock = io.clock
+        self.wall = io.wall
+        self.recovered = recovered
+        self.phase = run.phase
+        self.step_index = run.step
+        self.generation = run.generation
+        self.lane = Lane(run.version)
+        self.control: Control = run.control
+        self.answers = run.answers
+        self.table = ReplayTable(records)
+        self.recorded = len(records)
+        self.root = Branch("", self.table.branch(""))
+        self.halt: Halt | None = None
+        self.lock = threading.Lock()
+        self.context: dict[str, Any] = {}
+        self.trusted_until = sent_at + settings.ttl_ms - settings.margin_ms
+        self.progress_at = sent_at
+        self.allowed_tools: frozenset[str] | None = None
+        self._in_flight: dict[int, int] = {}
+        self._next_seq = records[-1].seq + 1 if records else 1
+        self._names: set[str] = set()
+        self._riders: Riders | None = None
+        self.given_up: list[Any] = []
+
+    # --- Going on or not. ---
+
+    def check(self) -> None:
+        """Raise the latched signal, if there is one."""
+        if self.halt is not None:
+            raise self.halt.signal()
+
+    def stop(self, error: JumarError) -> Stopped:
+        """Latch an error after which this process drives the run no further; answers what to raise."""
+        with self.lock:
+            if self.halt is None or self.halt.error is None:
+                self.halt = Halt(None, error)
+            return self.halt.signal()
+
+    def wait(self, wait: Wait) -> Stopped:
+        """Latch that the run waits; the earliest wake-up of several wins.  Answers what to raise."""
+        with self.lock:
+            if self.halt is None:
+                self.halt = Halt(wait, None)
+            elif self.halt.wait is not None:
+                self.halt = Halt(_both(self.halt.wait, wait), None)
+            return self.halt.signal()
+
+    def before_dispatch(self) -> None:
+        """Nothing new is sent after a stopping signal, nor when the lease may have run out unnoticed."""
+        if self.halt is not None:
+            raise self.halt.signal()
+        if self.clock() >= self.trusted_until:
+            raise self.stop(LeaseLost(f"the lease on run {self.run_id} could not be renewed in time"))
+
+    def seen(self, ack: Ack, sent_at: int) -> None:
+        """An advance or renewal sent at `sent_at` was acknowledged."""
+        self.progress_at = sent_at
+        self.trust(sent_at)
+        self.control = Control(ack.control)
+        self.answers = ack.answers
+
+    def trust(self, sent_at: int) -> None:
+        """The lease surely lasts its ttl from when the message that prolonged it was sent."""
+        until = sent_at + self.settings.ttl_ms - self.settings.margin_ms
+        if until > self.trusted_until:
+            self.trusted_until = until
+
+    def refused(self, outcome: Outcome) -> Stopped:
+        """Latch what a guard's refusal means; answers what to raise."""
+        assert isinstance(outcome, Refusal)
+        return self.stop(outcome.error())
+
+    # --- Calls in flight. ---
+
+    def begin(self, seq: int, timeout: float | None) -> None:
+        """A body is being run; until `end` it counts as progress for as long as its own timeout, if that is longer."""
+        until = self.clock() + (int(timeout * 1000) if timeout is not None else 0)
+        with self.lock:
+            self._in_flight[seq] = until
+
+    def end(self, seq: int) -> None:
+        """The body has ended, or was given up."""
+        with self.lock:
+            self._in_flight.pop(seq, None)
+            self.progress_at = self.clock()
+
+    def busy(self) -> bool:
+        """Whether a body is being run."""
+        return bool(self._in_flight)
+
+    def makes_progress(self, now: int) -> bool:
+        """Whether the run deserves to be renewed: something happened lately, or a call is within its own timeout."""
+        if now - self.progress_at <= self.settings.stall_timeout * 1000:
+            return True
+        with self.lock:
+            return any(now <= until for until in self._in_flight.values())
+
+    # --- Numbers and names. ---
+
+    def next_seq(self) -> int:
+        """The number of a new call."""
+        with self.lock:
+            seq = self._next_seq
+            self._next_seq = seq + 1
+        return seq
+
+    def next_ordinal(self, step: str, tool: str) -> int:
+        """The number of a new call of a tool in a step."""
+        with self.lock:
+            return self.table.next_ordinal(step, tool)
+
+    def branch(self, path: str) -> Branch:
+        """A new branch, with whatever of it is recorded."""
+        with self.lock:
+            return Branch(path, self.table.branch(path))
+
+    def own_branch(self, path: str) -> Branch:
+        """The branch of a step that has a thread or task of its own; its name must be the only one of its kind."""
+        with self.lock:
+            if path in self._names:
+                raise UsageError(
+                    f"a step {path!r} was already opened in a thread or task of its own",
+                    hint="Give each such step a name of its own.",
+                )
+            self._names.add(path)
+        return self.branch(path)
+
+    # --- What rides with the next advance. ---
+
+    def ride(self) -> Riders:
+        """The rows that wait for the next advance; the caller holds `lock`."""
+        if self._riders is None:
+            self._riders = Riders()
+        return self._riders
+
+    def ride_event(self, kind: EventKind, call_seq: int | None, detail: str) -> None:
+        """Tell something with the next advance."""
+        event = EventRecord(kind, self.wall(), call_seq, self.epoch, detail)
+        with self.lock:
+            self.ride().events.append(event)
+
+    def ride_checkpoint(self, level: Level, trigger: str, step: str) -> None:
+        """Keep the present version as a restore point; of two for the same version the coarser one stays."""
+        record = self.checkpoint_record(level, trigger, step)
+        with self.lock:
+            riders = self.ride()
+            if riders.before is None or level <= riders.before.level:
+                riders.before = record
+
+    def checkpoint_record(self, level: Level, trigger: str, step: str, refs: tuple[str, ...] = ()) -> CheckpointRecord:
+        """A restore point for where the run stands now."""
+        at = self.wall()
+        name = checkpoint_name(self.run.task, step, level, at)
+        return CheckpointRecord(name, level, trigger, refs=refs, step=self.step_index, phase=self.phase, created_at=at)
+
+    def take_riders(self) -> Riders | None:
+        """What goes with the advance that is being built."""
+        if self._riders is None:
+            return None
+        with self.lock:
+            riders, self._riders = self._riders, None
+        return riders
+
+
+def _both(one: Wait, other: Wait) -> Wait:
+    moments = [wait.wake_at for wait in (one, other) if wait.wake_at is not None]
+    names = [wait.waiting_on for wait in (one, other) if wait.waiting_on]
+    return Wait(one.reason, ", ".join(dict.fromkeys(names)) or None, min(moments, default=None))

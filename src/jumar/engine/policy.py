@@ -1,0 +1,71 @@
+"""What a harness decides once, and what a tool decides for its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
+from jumar.core.references import KINDS
+from jumar.core.states import CallKind, Effect, ErrorClass
+
+
+class Settings(Struct, frozen=True):
+    """A harness's settings.  Times are seconds."""
+
+    lease_ttl: float = DEFAULT_TTL
+    stall_timeout: float = DEFAULT_STALL
+    reference_kinds: frozenset[str] = KINDS
+    error_classes: Mapping[type[BaseException], ErrorClass] = MappingProxyType({})
+    strict: bool = False
+
+    @property
+    def ttl_ms(self) -> int:
+        """How long a lease lasts."""
+        return int(self.lease_ttl * 1000)
+
+    @property
+    def margin_ms(self) -> int:
+        """How much before its end a lease is no longer trusted for sending something new."""
+        return self.ttl_ms // 10
+
+    @property
+    def dispatch_ms(self) -> int:
+        """How long after STARTED was committed a call may still be sent."""
+        return self.ttl_ms * 2 // 3
+
+
+class Codec(Protocol):
+    """What a call's result goes through: see `core.codec.TypedCodec`."""
+
+    def round_trip(self, value: Any) -> tuple[bytes, Any]:
+        """What is recorded of a value, and what the agent gets."""
+        ...
+
+    def decode(self, data: bytes) -> Any:
+        """The value that was recorded."""
+        ...
+
+
+class ToolPolicy(Struct, frozen=True):
+    """How the calls of one tool, decision or value are made.  `settle` of None means two lease ttls."""
+
+    kind: CallKind
+    name: str
+    effect: Effect
+    codec: Codec
+    retries: int = 0
+    timeout: float | None = None
+    not_applied: tuple[type[BaseException], ...] = ()
+    errors: tuple[type[BaseException], ...] = ()
+    settle: float | None = None
+    probe: Callable[..., Any] | None = None
+    usage: Any = None  # a Usage, or what reads one from the result
+    threaded: bool = False  # a plain body that an async run sends to a worker thread, as gather and map do
+
+    def settle_ms(self, settings: Settings) -> int:
+        """How long after an attempt's end a late effect is still reckoned with."""
+        return int((2 * settings.lease_ttl if self.settle is None else self.settle) * 1000)

@@ -1,0 +1,103 @@
+"""Where in a run a piece of code stands: which branch, which step, and inside which call.
+
+A context variable carries it.  A branch is sequential code with a replay table of its own: the root, an item of a `gather` or
+`map`, or a step opened in a thread or task of its own.  It remembers which thread or task runs it; code that finds itself in
+another one (a thread started by the agent, say) belongs to no branch, because the order of its calls means nothing.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from jumar.core.naming import below, entered, idempotency_key, step_part
+from jumar.core.states import CallKind, Effect
+
+if TYPE_CHECKING:
+    from jumar.engine.live import LiveRun
+
+
+class Branch:
+    """Sequential code: `path` names it, `step` is the scope path it stands in, `home` the thread or task that runs it."""
+
+    __slots__ = ("_entries", "home", "path", "step", "table")
+
+    def __init__(self, path: str, table: Any) -> None:
+        self.path = path
+        self.step = path
+        self.home: Any = None
+        self.table = table
+        self._entries: dict[str, int] = {}
+
+    def enter_step(self, label: str) -> str:
+        """Go into a step; answers the path to return to."""
+        outer = self.step
+        self.step = below(outer, self._count(outer, step_part(label, 1), label))
+        return outer
+
+    def _count(self, outer: str, part: str, label: str) -> str:
+        place = below(outer, part)
+        times = self._entries[place] = self._entries.get(place, 0) + 1
+        return step_part(label, times)
+
+    def fan_path(self, word: str) -> str:
+        """The path of the next `gather` or `map` in this step; its items add `:0`, `:1` ..."""
+        place = below(self.step, word)
+        times = self._entries[place] = self._entries.get(place, 0) + 1
+        return below(self.step, entered(word, times))
+
+
+class CurrentCall:
+    """The call whose body is running, as `jumar.current_call()` answers it."""
+
+    __slots__ = ("attempt", "call_id", "effect", "kind", "run_id", "tool")
+
+    def __init__(self, run_id: str, call_id: str, kind: CallKind, tool: str, effect: Effect, attempt: int) -> None:
+        self.run_id = run_id
+        self.call_id = call_id
+        self.kind = kind
+        self.tool = tool
+        self.effect = effect
+        self.attempt = attempt
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key to give to the service: the same for every attempt of this call, in whatever process."""
+        return idempotency_key(self.run_id, self.call_id)
+
+    def __repr__(self) -> str:
+        return f"<call {self.call_id} of run {self.run_id}, attempt {self.attempt}>"
+
+
+class Scope:
+    """What the context variable holds: the live run, the branch, and the call whose body this is, if any."""
+
+    __slots__ = ("branch", "call", "live", "waits")
+
+    def __init__(self, live: LiveRun, branch: Branch, call: CurrentCall | None = None, waits: bool = False) -> None:
+        self.live = live
+        self.branch = branch
+        self.call = call
+        self.waits = waits  # code of an async run, whose calls must be awaited
+
+    def settle_in(self, home: Any) -> None:
+        """Called by the driver in the thread or task that is about to run this branch."""
+        self.branch.home = home
+
+
+current_scope: ContextVar[Scope | None] = ContextVar("jumar_scope", default=None)
+
+
+def current_call() -> CurrentCall | None:
+    """The call whose body is running, or None outside of one.
+
+    A tool hands `current_call().idempotency_key` to the service it calls, and puts the run's and call's ids into its own logs.
+    """
+    scope = current_scope.get()
+    return None if scope is None else scope.call
+
+
+def this_thread() -> int:
+    """What a branch of a plain run has as its home."""
+    return get_ident()

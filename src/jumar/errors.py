@@ -1,0 +1,341 @@
+"""The one tree of errors.
+
+Every error says three things: what happened, what is safe now, and what to do next.  The first is given
+where the error is raised; the other two have a default on the class, which the raising place may sharpen.
+
+`Stopped` stands outside the tree on purpose.  It is what travels through an agent's own code when its run must not
+go on, and it derives from BaseException so that no framework's `except Exception` turns it into a tool's answer.
+It never leaves `Harness.run` and its kin: they turn it into a result or into the ordinary error it carries.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class JumarError(Exception):
+    """Base of every error Jumar raises.
+
+    `what` tells what happened, `safe` what is known to be safe at this moment, `hint` what to do next; `code` is a
+    stable identifier for programs and `exit_code` what the command line ends with.
+    """
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+    default_safe: ClassVar[str] = "Everything recorded before this stays recorded."
+    default_hint: ClassVar[str] = "Look at the run with `jumar show RUN`."
+
+    def __init__(self, what: str, *, safe: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.safe = safe if safe is not None else self.default_safe
+        self.hint = hint if hint is not None else self.default_hint
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  Safe now: {self.safe}\n  Next: {self.hint}"
+
+    def __reduce__(self) -> Any:
+        return (_rebuild, (type(self), self.what, self.safe, self.hint, self.__dict__))
+
+
+def _rebuild(kind: type[JumarError], what: str, safe: str, hint: str, state: dict[str, Any]) -> JumarError:
+    error = kind.__new__(kind)
+    JumarError.__init__(error, what, safe=safe, hint=hint)
+    error.__dict__.update(state)
+    return error
+
+
+# --- Asked for in a way that cannot work: nothing was touched. ---------------------------------------------------
+
+
+class UsageError(JumarError):
+    """The request itself cannot be carried out as it was put."""
+
+    code = "usage"
+    exit_code = 2
+    default_safe = "Nothing was changed."
+    default_hint = "Correct the call and try again."
+
+
+class NotSupported(UsageError):
+    """A documented option that this version does not carry out; it is refused instead of being ignored."""
+
+    code = "not-supported"
+    default_hint = "Leave the option out; this version refuses it so that nothing is promised and not kept."
+
+
+class InvalidReference(UsageError):
+    """A reference or label that may not enter a cursor or checkpoint: wrong shape, too long, or like a secret."""
+
+    code = "invalid-reference"
+    default_hint = "Use `kind:id` with a declared kind and an id of 1 to 128 characters out of A-Z a-z 0-9 . _ -"
+
+
+class NotStorable(UsageError):
+    """A value that cannot be written as JSON of its type.  `path` names the place inside it, as in `$.items[3].run`."""
+
+    code = "not-storable"
+    default_hint = (
+        "Return plain data: JSON values, dataclasses, TypedDicts, msgspec or pydantic models, enums, dates, bytes."
+    )
+
+    def __init__(self, what: str, *, path: str = "$", safe: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what, safe=safe, hint=hint)
+        self.path = path
+
+
+class UnknownAgent(UsageError):
+    """The harness has no agent of this name."""
+
+    code = "unknown-agent"
+
+
+class ToolNotAllowed(UsageError):
+    """The agent called a tool that its own list does not name."""
+
+    code = "tool-not-allowed"
+    default_hint = "Add the tool to the agent's `tools=[...]`."
+
+
+class RunNotFound(UsageError):
+    """No run of this id, or more than one whose id ends so."""
+
+    code = "run-not-found"
+    default_hint = "List the runs with `jumar runs`."
+
+
+class RunExists(UsageError):
+    """A run of this id is already there."""
+
+    code = "run-exists"
+    default_hint = "Continue it with `jumar resume RUN`, or start one under another id."
+
+
+class RequestNotFound(UsageError):
+    """The named call has no open request."""
+
+    code = "request-not-found"
+    default_hint = "`jumar show RUN` lists what waits and the command that answers it."
+
+
+# --- Refused by a guard: this process stops driving the run, the run itself is sound. ------------------------------
+
+
+class Refused(JumarError):
+    """A guard of the protocol did not hold, so the change was not made."""
+
+    code = "refused"
+    exit_code = 4
+    default_safe = "The change was not made; the run stands at its last recorded fact."
+    default_hint = "Let the process that holds the run go on, or resume it once its lease has run out."
+
+
+class LeaseHeld(Refused):
+    """Another process drives this run and renews its lease."""
+
+    code = "lease-held"
+
+
+class LeaseLost(Refused):
+    """This process no longer holds the run's lease: it expired, or another process took the run over."""
+
+    code = "lease-lost"
+
+
+class StaleVersion(Refused):
+    """The run has moved on since the version this change was based on."""
+
+    code = "stale-version"
+
+
+class IllegalTransition(Refused):
+    """The run's phase, or the call's state, does not allow this change."""
+
+    code = "illegal-transition"
+
+
+class RunEnded(Refused):
+    """The run is finished; it cannot be driven further."""
+
+    code = "run-ended"
+    default_hint = "Look at its result with `jumar show RUN`, or start a new run."
+
+
+class ReplayDiverged(Refused):
+    """The agent's code does something else than what is recorded.  `recorded` and `asked` are the two sides."""
+
+    code = "replay-diverged"
+    default_safe = "No call was sent. What is recorded stays recorded."
+    default_hint = "Run the code that recorded this run, or start a new run with the changed code."
+
+    def __init__(
+        self, what: str, *, recorded: str = "", asked: str = "", safe: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(what, safe=safe, hint=hint)
+        self.recorded = recorded
+        self.asked = asked
+
+
+# --- The store. ----------------------------------------------------------------------------------------------------
+
+
+class StoreError(JumarError):
+    """The store could not do its work."""
+
+    code = "store"
+    exit_code = 4
+    default_safe = (
+        "What was recorded before stays recorded; a call sent without a record is marked uncertain on resume."
+    )
+    default_hint = "Mend the store and run `jumar resume RUN`."
+
+
+class StoreBusy(StoreError):
+    """Other processes held the store's lock for longer than the time allowed."""
+
+    code = "store-busy"
+    default_hint = "Find what holds the database open for writing, then resume."
+
+
+class StoreFull(StoreError):
+    """The disk, or the size set for the database, is full."""
+
+    code = "store-full"
+    default_hint = "Free some space, then resume the run: it goes on from its last recorded fact."
+
+
+class StoreReadOnly(StoreError):
+    """The database, or the folder around it, cannot be written."""
+
+    code = "store-read-only"
+    default_hint = "Give this process the right to write the database file and its folder."
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or opened."""
+
+    code = "store-unavailable"
+    default_hint = "Check the path or address given with --store or JUMAR_STORE."
+
+
+class SchemaMismatch(StoreError):
+    """The database was written by a newer Jumar, or belongs to another program."""
+
+    code = "schema"
+    default_safe = "The database was left as it is."
+    default_hint = "Use the version of Jumar that wrote it, or a newer one."
+
+
+class IntegrityError(JumarError):
+    """What is stored does not agree with its own checksum, or the database is damaged."""
+
+    code = "integrity"
+    exit_code = 5
+    default_safe = "Nothing was changed and nothing was guessed."
+    default_hint = "Run `jumar doctor` to see which rows are damaged."
+
+
+# --- What calls and runs end with. ---------------------------------------------------------------------------------
+
+
+class NotApplied(JumarError):
+    """Raised by a tool (or its client) to say: this surely did not happen, and may be tried again."""
+
+    code = "not-applied"
+    default_safe = "Nothing was done outside."
+    default_hint = "The call may be tried again."
+
+    def __init__(
+        self,
+        what: str = "the call was not applied",
+        *,
+        retry_after: float | None = None,
+        safe: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(what, safe=safe, hint=hint)
+        self.retry_after = retry_after
+
+
+class CallFailed(JumarError):
+    """A call ended in a recorded failure; raised alike when it happens and whenever the run is replayed.
+
+    `call_id` names the call, `type_name` and `message` the exception it ended with, `error_class` its sort
+    (transient, rate-limited, permanent, polluted, partial, budget, cancelled).
+    """
+
+    code = "call-failed"
+    default_safe = "The failure is recorded and will not be tried again by itself."
+    default_hint = "Catch it and decide what to do instead, or let the run fail."
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        call_id: str = "",
+        type_name: str = "",
+        message: str = "",
+        error_class: str = "permanent",
+        safe: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(what, safe=safe, hint=hint)
+        self.call_id = call_id
+        self.type_name = type_name
+        self.message = message
+        self.error_class = error_class
+
+
+class ResultNotStorable(CallFailed):
+    """The call happened, and its result could not be recorded; `path` names the place inside the result."""
+
+    code = "result-not-storable"
+    default_safe = "The call happened and is recorded as done; it is not sent again."
+    default_hint = "Return plain data of the annotated type, or a reference to where the data lies."
+
+    def __init__(self, what: str, *, path: str = "$", **rest: Any) -> None:
+        super().__init__(what, **rest)
+        self.path = path
+
+
+class MapFailed(JumarError):
+    """Some items of a `map` failed.  `results` has one entry an item: its result, or the exception it ended with."""
+
+    code = "map-failed"
+    default_safe = "The finished items are recorded and are not done again."
+    default_hint = "Catch it and go on with `results`, or let the run fail."
+
+    def __init__(
+        self, what: str, *, results: list[Any] | None = None, safe: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(what, safe=safe, hint=hint)
+        self.results: list[Any] = results if results is not None else []
+
+
+class RunFailed(JumarError):
+    """The run ended FAILED; raised by `RunResult.unwrap()`."""
+
+    code = "run-failed"
+    exit_code = 1
+    default_hint = "See where with `jumar show RUN`."
+
+
+class RunNotFinished(JumarError):
+    """The run has no output yet: it waits, is paused, or goes on elsewhere; raised by `RunResult.unwrap()`."""
+
+    code = "run-not-finished"
+    exit_code = 3
+    default_hint = "`jumar show RUN` tells what it waits for and the command that answers."
+
+
+class Stopped(BaseException):
+    """Travels through the agent's code when its run must not go on; every later call raises it again.
+
+    `error` is what `Harness.run` raises for it, or None where the run simply waits, is paused or cancelled.
+    Do not catch it; a `finally:` is fine.
+    """
+
+    def __init__(self, reason: str, error: JumarError | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.error = error

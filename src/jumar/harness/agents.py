@@ -1,0 +1,74 @@
+"""Agents: functions that get a run and one input."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from jumar.core.codec import codec_for
+from jumar.core.naming import check_name
+from jumar.engine.flows.lifecycle import AgentPlan
+from jumar.errors import UsageError
+from jumar.harness.binding import hints_of
+from jumar.harness.tools import ToolSpec
+
+
+class AgentSpec:
+    """What is behind a decorated agent."""
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, tools: list[ToolSpec] | None, names: dict[str, Any]
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._tools = tools
+        self._names = names
+        self._plan: AgentPlan | None = None
+
+    @property
+    def plan(self) -> AgentPlan:
+        """How the agent is run; its annotations are read at first use."""
+        if self._plan is None:
+            hints = hints_of(self.function, self._names)
+            if hints is None:
+                raise UsageError(
+                    f"an annotation of agent {self.name} names a type that cannot be found",
+                    hint="Define the type before the agent, at the top of its module.",
+                )
+            names = list(inspect.signature(self.function).parameters)
+            self._plan = AgentPlan(
+                self.name,
+                _fingerprint(self.function),
+                self.function,
+                codec_for(hints.get(names[1], Any)),
+                codec_for(hints.get("return", Any)),
+                None if self._tools is None else frozenset(tool.name for tool in self._tools),
+                self.is_async,
+            )
+        return self._plan
+
+
+def agent_spec(function: Any, name: str | None, tools: list[ToolSpec] | None, names: dict[str, Any]) -> AgentSpec:
+    """A function as an agent; UsageError where it does not take a run and one input."""
+    if not inspect.isfunction(function):
+        raise UsageError(f"{function!r} cannot be an agent: it is no function")
+    parameters = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(parameters) != 2:
+        raise UsageError(
+            f"agent {function.__name__} takes {len(parameters)} arguments",
+            hint="An agent takes two: the run, and one input, as in `def repair(run, task):`.",
+        )
+    return AgentSpec(function, check_name("an agent", name or function.__name__), tools, names)
+
+
+def _fingerprint(function: Any) -> str:
+    """A short digest of the agent's own code, to tell in a message that it has changed."""
+    code = function.__code__
+    return hashlib.sha256(code.co_code + repr(code.co_names).encode()).hexdigest()[:12]

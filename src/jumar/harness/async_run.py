@@ -1,0 +1,137 @@
+"""The face an async agent gets as its first argument."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar, overload
+
+from jumar.engine.drivers.aio import adrive
+from jumar.harness.face import Face
+from jumar.harness.tools import Bound, Tool
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class AsyncRun(Face):
+    """An async agent's hold on its run.  The methods are those of Run, to be awaited.
+
+    A call is matched with what is recorded when it is made, not when it is awaited, so `asyncio.gather(run.call(...), run.call(...))` and
+    `asyncio.wait_for(run.call(...), 5)` work as one would think.
+    """
+
+    _waits = True
+
+    @overload
+    def call(
+        self, tool: Tool[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def call(self, tool: Tool[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
+    def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """Call an async or plain tool; see `Run.call`."""
+        return adrive(self._perform(self._tool_call(tool, args, kwargs)), self._live.io)
+
+    @overload
+    def decide(
+        self,
+        model: Callable[..., Any],
+        *args: Any,
+        returns: type[T],
+        key: str | None = ...,
+        retries: int = ...,
+        timeout: float | None = ...,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def decide(
+        self,
+        model: Callable[..., Awaitable[T]],
+        *args: Any,
+        returns: None = ...,
+        key: str | None = ...,
+        retries: int = ...,
+        timeout: float | None = ...,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def decide(
+        self,
+        model: Callable[..., T],
+        *args: Any,
+        returns: None = ...,
+        key: str | None = ...,
+        retries: int = ...,
+        timeout: float | None = ...,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+    def decide(
+        self,
+        model: Callable[..., Any],
+        *args: Any,
+        returns: Any = None,
+        key: str | None = None,
+        retries: int = 2,
+        timeout: float | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        """Ask a model; see `Run.decide`."""
+        return adrive(self._perform(self._decision(model, args, kwargs, returns, key, retries, timeout)), self._live.io)
+
+    def value(
+        self,
+        name: str,
+        source: Callable[[], Awaitable[T]] | Callable[[], T] | T,
+        *,
+        returns: Any = None,
+        key: str | None = None,
+    ) -> Coroutine[Any, Any, T]:
+        """Record a value once; see `Run.value`."""
+        return adrive(self._perform(self._value(name, source, returns, key)), self._live.io)
+
+    async def gather(self, *items: Any) -> tuple[Any, ...]:
+        """Run bound tools, functions without arguments or awaitables side by side; see `Run.gather`.  A plain tool takes a worker
+        thread."""
+        return tuple(await adrive(self._gather(items), self._live.io))
+
+    async def map(self, tool: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
+        """Call a tool or function for each item side by side; see `Run.map`."""
+        return await adrive(self._map(tool, items), self._live.io)
+
+    async def plan(self, steps: Sequence[str], files: Iterable[str] = ()) -> None:
+        """Say what is intended; see `Run.plan`."""
+        await adrive(self._plan(steps, files), self._live.io)
+
+    async def checkpoint(self, name: str, refs: Iterable[str] = ()) -> None:
+        """Keep a restore point; see `Run.checkpoint`."""
+        await adrive(self._checkpoint(name, refs), self._live.io)
+
+    def record(
+        self,
+        kind: str,
+        name: str,
+        args: Mapping[str, Any],
+        body: Callable[[], Any],
+        *,
+        key: str | None = None,
+        effect: str = "read",
+        codec: Any = None,
+        usage: Any = None,
+        plan: Any = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """The base of `decide` and `call`, for integrations; see `Run.record`.  `body` may be async."""
+        call = self._record(kind, name, args, body, key, effect, codec, usage, plan)
+        return adrive(self._perform(call), self._live.io)
+
+    def _home(self) -> Any:
+        return asyncio.current_task()
+
+    def _body(self, item: Any) -> Callable[[], Any]:
+        if isinstance(item, Awaitable):
+            return lambda: item
+        return super()._body(item)
+
+    def _bound_body(self, bound: Bound[Any]) -> Callable[[], Any]:
+        return lambda: adrive(self._perform(self._threaded_call(bound)), self._live.io)

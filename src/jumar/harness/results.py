@@ -1,0 +1,165 @@
+"""What harness operations answer."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from jumar.core.records import RequestRecord, RunRecord
+from jumar.core.states import Status
+from jumar.core.store import Finding
+from jumar.errors import RunFailed, RunNotFinished
+
+T = TypeVar("T")
+
+
+class WaitingOn(Struct, frozen=True):
+    """Something a run waits for: which call, what is asked (`resolve`), about which attempt, since when (ms since 1970)."""
+
+    call_id: str
+    kind: str
+    attempt: int
+    since: int
+
+    @classmethod
+    def of(cls, request: RequestRecord) -> WaitingOn:
+        """The open request, for people."""
+        return cls(request.call_id, request.kind.label, request.attempt, request.created_at)
+
+
+class RunResult(Struct, Generic[T], frozen=True):
+    """How a run stands after `run` or `resume`.
+
+    `status` is one of QUEUED, RUNNING, WAITING, PAUSED, FAILED, COMPLETED, CANCELLED.  `output` is there once it is COMPLETED, `error` where it
+    FAILED in this process.  A WAITING run waits for the requests in `waiting_on`, or until `wake_at` (ms since 1970).
+    """
+
+    run_id: str
+    status: str
+    output: T | None = None
+    waiting_on: tuple[WaitingOn, ...] = ()
+    wake_at: int | None = None
+    error: BaseException | None = None
+    error_type: str | None = None
+    error_message: str | None = None
+
+    def unwrap(self) -> T:
+        """The output; RunFailed or RunNotFinished where there is none."""
+        if self.status == Status.COMPLETED.name:
+            return self.output  # type: ignore[return-value]
+        if self.status in (Status.FAILED.name, Status.CANCELLED.name):
+            raise RunFailed(
+                f"run {self.run_id} is {self.status}: {self.error_type}: {self.error_message}"
+            ) from self.error
+        raise RunNotFinished(f"run {self.run_id} is {self.status}")
+
+
+def result_of(
+    run: RunRecord, output: Any, error: BaseException | None, requests: tuple[RequestRecord, ...]
+) -> RunResult[Any]:
+    """The result for a run as it stands."""
+    waiting = run.status is Status.WAITING
+    return RunResult(
+        run.run_id,
+        run.status.name,
+        output,
+        tuple(WaitingOn.of(request) for request in requests if request.verdict is None) if waiting else (),
+        run.wake_at if waiting else None,
+        error,
+        run.error_type,
+        run.error_message,
+    )
+
+
+class CallView(Struct, frozen=True):
+    """One call of a run, for people: times are ms since 1970, `result` is the stored JSON."""
+
+    seq: int
+    call_id: str
+    kind: str
+    tool: str
+    step: str
+    effect: str
+    state: str
+    attempt: int
+    epoch: int
+    started_at: int
+    ended_at: int | None
+    args: Any = None
+    result: Any = None
+    error: str | None = None
+    usage: Any = None
+    started_version: int = 0
+    ended_version: int | None = None
+
+
+class CheckpointView(Struct, frozen=True):
+    """One restore point."""
+
+    version: int
+    name: str
+    level: str
+    trigger: str
+    refs: tuple[str, ...]
+    created_at: int
+
+
+class RunInfo(Struct, frozen=True):
+    """A run in a list."""
+
+    run_id: str
+    agent: str
+    task: str
+    status: str
+    phase: str
+    step: int
+    version: int
+    epoch: int
+    owner: str | None
+    lease_seconds: float | None
+    wake_at: int | None
+    waiting_on: str | None
+    error_type: str | None
+    error_message: str | None
+    created_at: int
+    updated_at: int
+
+
+class RunView(Struct, frozen=True):
+    """Everything `show` shows of a run."""
+
+    run: RunInfo
+    calls: tuple[CallView, ...]
+    checkpoints: tuple[CheckpointView, ...]
+    waiting_on: tuple[WaitingOn, ...]
+    takeovers: tuple[TraceLine, ...]
+    input: Any = None
+    output: Any = None
+
+
+class TraceLine(Struct, frozen=True):
+    """One line of the trace: when, what, about which call, under which epoch."""
+
+    at: int
+    what: str
+    call_id: str | None
+    epoch: int
+    detail: str = ""
+
+
+class Report(Struct, frozen=True):
+    """What `doctor` looked at, and what it found."""
+
+    store: str
+    schema: int
+    runs: int
+    calls: int
+    checkpoints: int
+    artifacts: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings

@@ -1,0 +1,331 @@
+"""Tools: functions whose calls are recorded.
+
+`harness.tool` and `jumar.tool` return a real function, with the name, docs, signature and sync or async kind of the one they were
+given, so that any framework takes it as a tool of its own.  Inside a run, calling it records the call; outside of a run, and
+inside another tool's body, it just calls through.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from msgspec.structs import replace
+
+from jumar.core.codec import codec_for
+from jumar.core.naming import check_name
+from jumar.core.states import CallKind, Effect
+from jumar.engine.policy import ToolPolicy
+from jumar.engine.scope import current_scope
+from jumar.errors import NotSupported, UsageError
+from jumar.harness.binding import Binder, caller_names, hints_of
+
+if TYPE_CHECKING:
+    from jumar.harness.harness import Harness
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SPEC = "__jumar_tool__"
+_DEFAULT_RETRIES = 2
+_EFFECTS = {"read": Effect.READ, "idempotent": Effect.IDEMPOTENT, "external": Effect.EXTERNAL}
+
+
+class Tool(Protocol[P, R_co]):
+    """A decorated tool: call it as the function it is, or give it to `run.call`, `run.map` and `run.gather`."""
+
+    __name__: str
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the tool: recorded inside a run, plainly outside of one."""
+        ...
+
+    def probe(self, function: F) -> F:
+        """Decorate the function that says, with the tool's own arguments, whether a call happened."""
+        ...
+
+    def compensate(self, function: F) -> F:
+        """Decorate the function that undoes a call."""
+        ...
+
+    def using(self, *, timeout: float | None = ..., retries: int = ..., key: str | None = ...) -> Tool[P, R_co]:
+        """The same tool with other settings for one call."""
+        ...
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
+        """The tool with its arguments, for `run.gather`."""
+        ...
+
+
+class Bound(Generic[R_co]):
+    """A tool with its arguments, not called yet."""
+
+    __slots__ = ("args", "kwargs", "tool")
+
+    def __init__(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.tool = tool
+        self.args = args
+        self.kwargs = kwargs
+
+
+class ToolSpec:
+    """What is behind a decorated tool."""
+
+    def __init__(self, function: Callable[..., Any], policy: dict[str, Any], names: dict[str, Any]) -> None:
+        self.function = function
+        self.name: str = policy["name"]
+        self.effect: Effect = policy["effect"]
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.binder = Binder(function)
+        self.key: str | None = None
+        self.harnesses: list[Harness] = []
+        self._options = policy
+        self._names = names
+        self._policy: ToolPolicy | None = None
+        self._compile(final=False)
+
+    @property
+    def policy(self) -> ToolPolicy:
+        """How calls of the tool are made."""
+        if self._policy is None:
+            self._compile(final=True)
+        assert self._policy is not None
+        return self._policy
+
+    def _compile(self, *, final: bool) -> None:
+        hints = hints_of(self.function, self._names)
+        if hints is None:
+            if final:
+                raise UsageError(
+                    f"an annotation of {self.name} names a type that cannot be found",
+                    hint="Define the type before the tool, at the top of its module.",
+                )
+            return
+        self._policy = ToolPolicy(codec=codec_for(hints.get("return", inspect.Signature.empty)), **self._options)
+        self._names = {}
+
+    def changed(self, **options: Any) -> ToolSpec:
+        """A copy with other options."""
+        copy = object.__new__(ToolSpec)
+        copy.__dict__.update(self.__dict__)
+        copy._policy = replace(self.policy, **options)
+        return copy
+
+    def answer_probe(self, function: Callable[..., Any]) -> None:
+        """Register the tool's probe."""
+        self._options["probe"] = function
+        if self._policy is not None:
+            self._policy = replace(self._policy, probe=function)
+
+    def is_live_elsewhere(self) -> bool:
+        """Whether a run is live on a harness that has this tool."""
+        return any(harness._has_live_runs() for harness in self.harnesses)
+
+
+def spec_of(tool: Any) -> ToolSpec:
+    """What is behind `tool`; UsageError for a plain function."""
+    spec = getattr(tool, _SPEC, None)
+    if isinstance(spec, ToolSpec):
+        return spec
+    name = getattr(tool, "__name__", repr(tool))
+    raise UsageError(
+        f"{name} is no tool", hint="Decorate it with @harness.tool(effect=...) or @jumar.tool(effect=...)."
+    )
+
+
+def is_tool(value: Any) -> bool:
+    """Whether `value` is a decorated tool."""
+    return isinstance(getattr(value, _SPEC, None), ToolSpec)
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    effect: str = ...,
+    name: str | None = ...,
+    retries: int | None = ...,
+    timeout: float | None = ...,
+    not_applied: Iterable[type[BaseException]] = ...,
+    errors: Iterable[type[BaseException]] = ...,
+    settle: float | None = ...,
+    **later: Any,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(function: Any = None, /, **options: Any) -> Any:
+    """Make a function a tool, for a harness that lists it in an agent's `tools=[...]`.
+
+    `effect` says what repeating a call would do: "read" (nothing; the default), "idempotent" (nothing more, given the same
+    idempotency key), "external" (it would happen twice).  `retries` is the number of further attempts after a passing failure
+    (2 by default), `timeout` seconds.  `not_applied` lists exceptions that promise the call did not happen, `errors` those
+    that the agent gets as they are and that promise the same.  `settle` is the number of seconds after an attempt's end within
+    which a late effect is still reckoned with (two lease ttls by default).
+    """
+    names = caller_names(1)
+    if function is not None:
+        return decorated(function, {}, names)
+    return lambda function: decorated(function, options, names)
+
+
+def decorated(function: Callable[..., Any], options: dict[str, Any], names: dict[str, Any]) -> Any:
+    """The tool made of a function."""
+    if not callable(function):
+        raise UsageError(f"{function!r} cannot be a tool: it is no function")
+    if is_tool(function):
+        raise UsageError(f"{function.__name__} is a tool already")
+    return _wrapped(ToolSpec(function, _checked(function, dict(options)), names))
+
+
+def _checked(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
+    effect = options.pop("effect", "read")
+    if effect == "write":
+        raise NotSupported("effect='write' is not in this version")
+    if effect not in _EFFECTS:
+        raise UsageError(f"effect={effect!r} is not known", hint=f"Use one of {', '.join(map(repr, _EFFECTS))}.")
+    name = options.pop("name", None) or getattr(function, "__name__", "")
+    checked: dict[str, Any] = {"kind": CallKind.TOOL, "name": check_name("a tool", name), "effect": _EFFECTS[effect]}
+    retries = options.pop("retries", None)
+    checked["retries"] = _DEFAULT_RETRIES if retries is None else _whole("retries", retries)
+    checked["timeout"] = _seconds("timeout", options.pop("timeout", None), zero=False)
+    checked["settle"] = _seconds("settle", options.pop("settle", None), zero=True)
+    for lists in ("not_applied", "errors"):
+        checked[lists] = _types(lists, options.pop(lists, ()))
+    for option in options:
+        _refuse(option)
+    return checked
+
+
+_LATER = frozenset(
+    {
+        "paths",
+        "verify",
+        "compensate",
+        "identity",
+        "identity_scope",
+        "approval",
+        "budget",
+        "strategy",
+        "returns",
+        "durability",
+    }
+)
+
+
+def _refuse(option: str) -> None:
+    if option in _LATER:
+        raise NotSupported(f"{option}= is not in this version")
+    raise UsageError(f"a tool has no option {option!r}")
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1000:
+        return value
+    raise UsageError(f"{name}={value!r} is not a whole number from 0 to 1000")
+
+
+def _seconds(name: str, value: Any, *, zero: bool) -> float | None:
+    if value is None:
+        return None
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and (value > 0 or (zero and value == 0))
+        and value < 1e9
+    ):
+        return float(value)
+    raise UsageError(f"{name}={value!r} is not a number of seconds")
+
+
+def _types(name: str, value: Any) -> tuple[type[BaseException], ...]:
+    kinds = (value,) if isinstance(value, type) else tuple(value)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise UsageError(f"{name}= lists {kind!r}, which is no exception type")
+    return kinds
+
+
+def _wrapped(spec: ToolSpec) -> Any:
+    """The function that users see, around a spec."""
+    if spec.is_async:
+
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            scope = _recording_scope(spec)
+            if scope is None:
+                return await spec.function(*args, **kwargs)
+            from jumar.harness.calling import call_awaited
+
+            return await call_awaited(scope, spec, args, kwargs)
+
+        wrapper: Any = awaited
+    else:
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            scope = _recording_scope(spec)
+            if scope is None:
+                return spec.function(*args, **kwargs)
+            from jumar.harness.calling import call_plainly
+
+            return call_plainly(scope, spec, args, kwargs)
+
+        wrapper = called
+    update_wrapper(wrapper, spec.function)
+    setattr(wrapper, _SPEC, spec)
+    wrapper.probe = lambda function: _probe(spec, function)
+    wrapper.compensate = lambda function: _compensate(spec)
+    wrapper.using = lambda **options: _using(spec, options)
+    wrapper.bind = lambda *args, **kwargs: Bound(wrapper, args, kwargs)
+    return wrapper
+
+
+def _recording_scope(spec: ToolSpec) -> Any:
+    """The scope in which a direct call is recorded; None where it just calls through."""
+    scope = current_scope.get()
+    if scope is None:
+        if spec.effect is not Effect.READ and spec.is_live_elsewhere():
+            raise UsageError(
+                f"{spec.name} was called from a thread without the run's context while a run is live",
+                hint="Call it through run.gather or run.map, or hand the thread a copy of the context.",
+            )
+        return None
+    if scope.call is None:
+        return scope
+    if scope.call.kind is not CallKind.TOOL and spec.effect is not Effect.READ:
+        raise UsageError(
+            f"{spec.name} was called inside {scope.call.call_id}, a {scope.call.kind.label}, where it would not be recorded",
+            hint="Return what is to be done, and make the call from the agent itself.",
+        )
+    return None
+
+
+def _probe(spec: ToolSpec, function: Any) -> Any:
+    if spec.effect is not Effect.EXTERNAL:
+        raise UsageError(f"{spec.name} is {spec.effect.label}; only an external tool is asked whether it happened")
+    if inspect.iscoroutinefunction(function) and not spec.is_async:
+        raise UsageError(f"the probe of {spec.name} is async, and the tool is not")
+    spec.answer_probe(function)
+    return function
+
+
+def _compensate(spec: ToolSpec) -> Any:
+    raise NotSupported(f"{spec.name}.compensate is not in this version")
+
+
+def _using(spec: ToolSpec, options: dict[str, Any]) -> Any:
+    given = dict(options)
+    key = given.pop("key", spec.key)
+    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 256 or "\x00" in key):
+        raise UsageError(f"key={key!r} is not a text of 1 to 256 characters")
+    changes: dict[str, Any] = {}
+    if "retries" in given:
+        changes["retries"] = _whole("retries", given.pop("retries"))
+    if "timeout" in given:
+        changes["timeout"] = _seconds("timeout", given.pop("timeout"), zero=False)
+    for option in given:
+        _refuse(option)
+    copy = spec.changed(**changes)
+    copy.key = key
+    return _wrapped(copy)

@@ -1,0 +1,129 @@
+"""From records to what a person or a program is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from jumar.core.phases import FINAL
+from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RunRecord
+from jumar.core.states import CallState, EventKind, Status
+from jumar.core.store import Store
+from jumar.harness.results import CallView, CheckpointView, RunInfo, RunView, TraceLine, WaitingOn
+
+_decode = msgspec.json.Decoder().decode
+
+
+def run_info(run: RunRecord, store: Store) -> RunInfo:
+    """A run for a list; `lease_seconds` is what is left of a live lease."""
+    now = store.now()
+    left = (run.lease_until - now.ms) / 1000 if run.owner is not None and run.boot == now.boot else None
+    return RunInfo(
+        run.run_id,
+        run.agent,
+        run.task,
+        run.status.name,
+        run.phase.name,
+        run.step,
+        run.version,
+        run.epoch,
+        run.owner,
+        left if left is not None and left > 0 else None,
+        run.wake_at,
+        run.waiting_on,
+        run.error_type,
+        run.error_message,
+        run.created_at,
+        run.updated_at,
+    )
+
+
+def run_view(run: RunRecord, store: Store) -> RunView:
+    """A run with its calls, checkpoints and what it waits for."""
+    events = store.events(run.run_no)
+    output = _artifact(store, run, run.output_digest) if run.status in FINAL else None
+    requests = store.requests(run.run_no) if run.status not in FINAL else []
+    return RunView(
+        run_info(run, store),
+        tuple(call_view(record, store, run) for record in store.calls(run.run_no)),
+        tuple(checkpoint_view(record) for record in store.checkpoints(run.run_no)),
+        tuple(WaitingOn.of(request) for request in requests if request.verdict is None),
+        tuple(_event_line(event, {}) for event in events if event.kind is EventKind.TAKEN_OVER),
+        _artifact(store, run, run.input_digest),
+        output,
+    )
+
+
+def call_view(record: CallRecord, store: Store, run: RunRecord) -> CallView:
+    """One call, with its arguments and result as JSON."""
+    failure = record.failure
+    return CallView(
+        record.seq,
+        record.call_id,
+        record.kind.label,
+        record.tool,
+        record.step,
+        record.effect.label,
+        record.state.name,
+        record.attempt,
+        record.epoch,
+        record.started_at,
+        record.ended_at,
+        _value(record.args) if record.args is not None else _artifact(store, run, record.args_artifact),
+        _value(record.result) if record.result is not None else _artifact(store, run, record.result_artifact),
+        None if failure is None else f"{failure.type_name}: {failure.message}",
+        None if record.usage is None else msgspec.to_builtins(record.usage),
+        record.started_version,
+        record.ended_version,
+    )
+
+
+def checkpoint_view(record: CheckpointRecord) -> CheckpointView:
+    """One restore point."""
+    return CheckpointView(
+        record.version, record.name, record.level.label, record.trigger, record.refs, record.created_at
+    )
+
+
+def _artifact(store: Store, run: RunRecord, name: bytes | None) -> Any:
+    return None if name is None else _value(store.artifact(run.run_no, name))
+
+
+def _value(data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        return _decode(data)
+    except msgspec.DecodeError:
+        return "(damaged)"
+
+
+def trace_lines(run: RunRecord, store: Store) -> list[TraceLine]:
+    """The trace: calls and events in the order of time, without prompts, arguments or results."""
+    calls = store.calls(run.run_no)
+    names = {record.seq: record.call_id for record in calls}
+    lines = [_event_line(event, names) for event in store.events(run.run_no)]
+    for record in calls:
+        lines.extend(_call_lines(record))
+    return sorted(lines, key=lambda line: line.at)
+
+
+def _event_line(event: EventRecord, names: dict[int, str]) -> TraceLine:
+    call = None if event.call_seq is None else names.get(event.call_seq)
+    return TraceLine(event.at, event.kind.label, call, event.epoch, event.detail)
+
+
+def _call_lines(record: CallRecord) -> list[TraceLine]:
+    detail = f"attempt {record.attempt}" if record.attempt > 1 else ""
+    lines = []
+    if record.started_at:
+        lines.append(TraceLine(record.started_at, "started", record.call_id, record.epoch, detail))
+    if record.ended_at is not None and record.state is not CallState.UNCERTAIN:
+        lines.append(TraceLine(record.ended_at, record.state.label, record.call_id, record.epoch, detail))
+    return lines
+
+
+def status_named(text: str) -> Status | None:
+    """The status a person means."""
+    return next((status for status in Status if status.name == text.upper()), None)

@@ -1,0 +1,43 @@
+"""The lease clock of a single host.
+
+Leases must not be stolen because a wall clock was set, and must run out although the machine slept.  So the clock is the
+kernel's time since boot, suspend included (CLOCK_BOOTTIME), together with the boot's own id: a lease of another boot has
+expired.  Where a system has no such clock, the wall clock stands in and every boot looks the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+
+from jumar.core.records import LeaseTime
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def _boot() -> bytes:
+    try:
+        return hashlib.sha256(_BOOT_ID.read_bytes()).digest()[:8]
+    except OSError:
+        return b"wall"
+
+
+BOOT: bytes = _boot() if hasattr(time, "CLOCK_BOOTTIME") else b"wall"
+
+
+def lease_ms() -> int:
+    """Milliseconds on this host's lease clock."""
+    if BOOT == b"wall":
+        return time.time_ns() // 1_000_000
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+def lease_now() -> LeaseTime:
+    """A reading of this host's lease clock."""
+    return LeaseTime(BOOT, lease_ms())
+
+
+def wall_ms() -> int:
+    """Wall-clock milliseconds since 1970: for people, names and timers, never for leases."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,253 @@
+"""Group commit: leader and followers.
+
+Flushing to disk is most of what a commit costs, and one flush serves any number of changes.  A lone change commits directly in
+its own thread.  While a commit is on its way to disk, the changes that arrive wait, and the first of them to wake leads them
+all into the next commit.  Under asyncio, the arrivals of one tick of the loop go together: the first schedules a flush at the
+tick's end, which leads whatever is waiting by then.
+
+Three rules keep this free of hangs.  A flush that is merely scheduled does not lead: a blocking submit on the loop's own thread
+takes the queued changes along instead of waiting for a callback that it keeps from running.  A loop's thread never waits
+for another process's lock: a flush that finds the database busy, or the disk slow, goes on in a thread of its own.  And whoever
+leads passes the lead on whatever happens to it.
+
+A run's advances are given their versions here, in the order in which they are queued; so only another process can make one stale.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Lock, Thread
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from jumar.core.changes import Advance, Change, Guard, Outcome, Refusal
+from jumar.core.requests import Lane
+from jumar.core.store import CommitUnknown, Store
+from jumar.errors import StoreBusy, StoreError
+
+_SLOW_SECONDS = 0.01  # a commit longer than this is no longer made on an event loop's thread
+_ATTEMPTS = 3  # of a change whose commit had an unknown outcome and turns out not to have landed
+
+
+class Loop(Protocol):
+    """What is needed of an asyncio event loop."""
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> Any: ...
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> Any: ...
+    def create_future(self) -> Any: ...
+    def is_closed(self) -> bool: ...
+
+
+class _Ticket:
+    """One change in the queue, and where its answer goes: a gate that a thread waits at, or a future of a loop."""
+
+    __slots__ = ("answer", "change", "future", "gate", "loop", "settled")
+
+    def __init__(self, change: Change, loop: Loop | None = None) -> None:
+        self.change = change
+        self.loop = loop
+        self.future: Any = None if loop is None else loop.create_future()
+        self.gate: Lock | None = None
+        self.answer: Outcome | BaseException | None = None
+        self.settled = False
+
+    def result(self) -> Outcome:
+        answer = self.answer
+        if isinstance(answer, BaseException):
+            raise answer
+        assert answer is not None
+        return answer
+
+    def resolve_future(self) -> None:
+        if self.future.done():
+            return
+        if isinstance(self.answer, BaseException):
+            self.future.set_exception(self.answer)
+        else:
+            self.future.set_result(self.answer)
+
+
+class CommitQueue:
+    """All writing of one process to one store passes here."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._pending: list[_Ticket] = []
+        self._leading = False
+        self._scheduled: set[Loop] = set()
+        self._slow = False
+
+    def submit(self, change: Change, lane: Lane | None = None) -> Outcome:
+        """Commit a change, from any thread, and answer once it is on disk or refused."""
+        with self._lock:
+            ticket = _Ticket(_numbered(change, lane))
+            self._pending.append(ticket)
+            follows = self._leading
+            if follows:
+                ticket.gate = Lock()
+                ticket.gate.acquire()
+            else:
+                self._leading = True
+        if follows:
+            self._follow(ticket)
+        else:
+            self._lead(None)
+        return ticket.result()
+
+    def submit_async(self, change: Change, lane: Lane | None, loop: Loop) -> Any:
+        """Queue a change from a loop's own thread; the future answers once it is on disk or refused."""
+        with self._lock:
+            ticket = _Ticket(_numbered(change, lane), loop)
+            self._pending.append(ticket)
+            schedule = loop not in self._scheduled
+            if schedule:
+                self._scheduled.add(loop)
+        if schedule:
+            loop.call_soon(self._flush, loop)
+        return ticket.future
+
+    def _follow(self, ticket: _Ticket) -> None:
+        """Wait until the ticket is settled, or until the lead is handed to this thread."""
+        assert ticket.gate is not None
+        try:
+            ticket.gate.acquire()
+        except BaseException:
+            self._abandon(ticket)
+            raise
+        if not ticket.settled:
+            self._lead(None)
+
+    def _abandon(self, ticket: _Ticket) -> None:
+        """The waiting thread was interrupted: its change leaves the queue where it still stands in it."""
+        with self._lock:
+            if ticket in self._pending and ticket.gate is not None and ticket.gate.locked():
+                self._pending.remove(ticket)
+                return
+            promoted = ticket in self._pending
+            if promoted:
+                self._pending.remove(ticket)
+        if promoted:
+            self._pass_on()
+
+    def _flush(self, loop: Loop) -> None:
+        """Lead what this loop's tick has queued, unless a leader is under way, who then calls again."""
+        with self._lock:
+            self._scheduled.discard(loop)
+            if self._leading or not self._pending:
+                return
+            self._leading = True
+        if self._slow:
+            Thread(target=self._lead, args=(None,), name="jumar-commit", daemon=True).start()
+        else:
+            self._lead(loop)
+
+    def _lead(self, on_loop: Loop | None) -> None:
+        """Commit all that is pending; on a loop's thread, without waiting for other processes."""
+        with self._lock:
+            batch, self._pending = self._pending, []
+        try:
+            began = time.perf_counter()
+            try:
+                answers = self._store.write([ticket.change for ticket in batch], wait=on_loop is None)
+            except StoreBusy as busy:
+                if on_loop is None:
+                    answers = [busy] * len(batch)
+                else:
+                    Thread(target=self._lead_again, args=(batch,), name="jumar-commit", daemon=True).start()
+                    return
+            except CommitUnknown:
+                answers = [self._settle(ticket.change) for ticket in batch]
+            except Exception as error:
+                answers = [error] * len(batch)
+            self._slow = time.perf_counter() - began > _SLOW_SECONDS
+        except BaseException:
+            # Interrupted on the way: what became of the batch is read back, so that the others in it get a true answer.
+            _deliver(batch, [self._settle(ticket.change) for ticket in batch], None)
+            self._pass_on()
+            raise
+        _deliver(batch, answers, on_loop)
+        self._pass_on()
+
+    def _lead_again(self, batch: list[_Ticket]) -> None:
+        """Take a batch that found the database busy up again, in a thread that may wait."""
+        with self._lock:
+            self._pending[:0] = batch
+        self._lead(None)
+
+    def _pass_on(self) -> None:
+        """Hand the lead to the first waiting thread, else to a loop, else to nobody."""
+        with self._lock:
+            self._pending = [ticket for ticket in self._pending if ticket.loop is None or not ticket.loop.is_closed()]
+            heir = next((ticket for ticket in self._pending if ticket.gate is not None), None)
+            if heir is None:
+                self._leading = False
+                loops = {ticket.loop for ticket in self._pending if ticket.loop is not None}
+                self._scheduled |= loops
+        if heir is not None and heir.gate is not None:
+            heir.gate.release()
+            return
+        for loop in loops:
+            _call(loop, self._flush, loop)
+
+    def _settle(self, change: Change) -> Outcome | Exception:
+        """The answer for a change whose commit had an unknown outcome: read back, and made again where it did not land."""
+        try:
+            for _ in range(_ATTEMPTS):
+                landed = self._store.read_back(change)
+                if landed is not None:
+                    return landed
+                try:
+                    answer = self._store.write([change])[0]
+                except CommitUnknown:
+                    continue
+                if isinstance(answer, Refusal) and answer.guard is Guard.VERSION:
+                    # The first commit may have become visible only now; under our own epoch nobody else counts versions.
+                    return self._store.read_back(change) or answer
+                return answer
+        except StoreError as error:
+            return error
+        return StoreError("the store did not say whether a change was made")
+
+
+def _numbered(change: Change, lane: Lane | None) -> Change:
+    """Give an advance the next version of its run; called with the queue locked, so that order and version agree."""
+    if lane is None or not isinstance(change, Advance):
+        return change
+    numbered = replace(change, version=lane.version)
+    lane.version += 1
+    return numbered
+
+
+def _deliver(batch: list[_Ticket], answers: list[Any], on_loop: Loop | None) -> None:
+    """Give each ticket its answer; the futures of another loop are resolved with one call into it."""
+    elsewhere: dict[Loop, list[_Ticket]] = {}
+    for ticket, answer in zip(batch, answers, strict=True):
+        ticket.answer = answer
+        ticket.settled = True
+        if ticket.gate is not None:
+            ticket.gate.release()
+        elif ticket.loop is None:
+            continue  # the leader's own
+        elif ticket.loop is on_loop:
+            ticket.resolve_future()
+        else:
+            elsewhere.setdefault(ticket.loop, []).append(ticket)
+    for loop, tickets in elsewhere.items():
+        _call(loop, _resolve, tickets)
+
+
+def _resolve(tickets: list[_Ticket]) -> None:
+    for ticket in tickets:
+        ticket.resolve_future()
+
+
+def _call(loop: Loop, callback: Callable[..., object], argument: Any) -> None:
+    try:
+        loop.call_soon_threadsafe(callback, argument)
+    except RuntimeError:
+        # The loop was closed meanwhile: nobody waits there any more.
+        if not loop.is_closed():
+            raise

@@ -1,0 +1,29 @@
+"""From a store's address to an open store."""
+
+from __future__ import annotations
+
+from jumar.core.store import Store
+from jumar.errors import NotSupported, StoreUnavailable
+
+SQLITE = "sqlite:///"
+_LATER = ("file:", "postgresql://", "postgres://")
+
+
+def check_address(address: str) -> str:
+    """`address` where a store can be opened by it; an error that says which can, otherwise."""
+    if not isinstance(address, str):
+        raise StoreUnavailable(f"a store's address is text, not {type(address).__name__}")
+    if address.startswith(_LATER):
+        raise NotSupported(f"stores at {address.partition(':')[0]}: addresses are not in this version")
+    if address == "memory:" or (address.startswith(SQLITE) and len(address) > len(SQLITE) and "\x00" not in address):
+        return address
+    raise StoreUnavailable(f"{address!r} is no store's address", hint="Use memory: or sqlite:///PATH.")
+
+
+def open_store(address: str) -> Store:
+    """Open the store at `memory:` or `sqlite:///PATH` (relative; `sqlite:////PATH` is absolute), bringing its schema up to date."""
+    from jumar.stores.sqlite.connection import MEMORY
+    from jumar.stores.sqlite.store import SQLiteStore
+
+    address = check_address(address)
+    return SQLiteStore(MEMORY if address == "memory:" else address.removeprefix(SQLITE))

@@ -1,0 +1,152 @@
+"""Opening a SQLite database: the file, its settings, its schema.
+
+Several processes may open a fresh file at once.  Turning on WAL and closing the last connection take locks that SQLite's own
+busy handler does not wait for, so every step here is tried again while the database is busy.  Migrations run inside one
+immediate transaction that reads the schema's number first: the process that comes second finds the work done.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from jumar import errors
+from jumar.stores.queries import migrations, statements
+from jumar.stores.sqlite.failures import is_busy, translated
+from jumar.stores.sqlite.mounts import network_filesystem
+
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+APPLICATION_ID = 0x4A554D52  # "JUMR", in the file's header
+WAIT_SECONDS = 60.0  # how long a lock held by other processes is waited for
+_PACKAGE = "jumar.stores.sqlite"
+_OLDEST_SQLITE = (3, 35, 0)  # RETURNING
+
+
+def patiently(work: Callable[[], T], seconds: float = WAIT_SECONDS) -> T:
+    """Do `work`, again while the database is busy, for at most so many seconds.
+
+    The pauses are short and drawn at random: SQLite's own handler sleeps up to 100 ms at a time, which is long beside a
+    commit and lets the lucky process win over and over.
+    """
+    give_up = time.monotonic() + seconds
+    pause = 0.0002
+    while True:
+        try:
+            return work()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() >= give_up:
+                raise
+        time.sleep(random.uniform(pause / 2, pause))
+        pause = min(pause * 1.5, 0.01)
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """A connection with the store's settings, whose transactions are begun and ended by hand."""
+    check_path(path)
+    try:
+        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    try:
+        patiently(lambda: _settle(connection))
+    except sqlite3.Error as error:
+        connection.close()
+        raise translated(error, path) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _settle(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA temp_store = MEMORY")
+
+
+def check_path(path: str) -> None:
+    """Refuse what cannot hold a store: an old SQLite, a missing folder, a folder, a network filesystem."""
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise errors.StoreUnavailable(
+            f"this Python has SQLite {sqlite3.sqlite_version}; 3.35 or newer is needed", hint="Use a newer Python."
+        )
+    if path == MEMORY:
+        return
+    file = Path(path)
+    if file.is_dir():
+        raise errors.StoreUnavailable(f"{path} is a folder, not a database file")
+    if not file.parent.is_dir():
+        raise errors.StoreUnavailable(
+            f"the folder of {path} does not exist", hint=f"Make the folder {file.parent} first."
+        )
+    kind = network_filesystem(file.parent)
+    if kind is not None:
+        raise errors.StoreUnavailable(
+            f"{path} lies on a network filesystem ({kind}), where its locks and leases cannot be relied on",
+            safe="The file was not opened.",
+            hint="Keep the database on a local disk.",
+        )
+
+
+def schema_number(connection: sqlite3.Connection) -> int:
+    """The number of the schema the database has; 0 for a fresh one."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def newest_schema() -> int:
+    """The number of the newest schema this version knows."""
+    return migrations(_PACKAGE)[-1][0]
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> tuple[int, int]:
+    """Bring the schema up to date; answers its number before and after."""
+    try:
+        check_schema(connection, path)
+        number = schema_number(connection)
+        if number == newest_schema():
+            return number, number
+        return patiently(lambda: _migrate(connection, path))
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+
+
+def check_schema(connection: sqlite3.Connection, path: str) -> None:
+    """Refuse a database of another program or of a newer Jumar, before anything in it is changed."""
+    number = schema_number(connection)
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if owner != APPLICATION_ID and (owner != 0 or tables):
+        raise errors.SchemaMismatch(
+            f"{path} belongs to another program", hint="Give Jumar a file of its own with --store."
+        )
+    if number > newest_schema():
+        raise errors.SchemaMismatch(
+            f"{path} has schema {number}; this version of Jumar knows schemas up to {newest_schema()}"
+        )
+
+
+def _migrate(connection: sqlite3.Connection, path: str) -> tuple[int, int]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        check_schema(connection, path)
+        before = after = schema_number(connection)
+        for number, text in migrations(_PACKAGE):
+            if number <= before:
+                continue
+            for statement in statements(text):
+                connection.execute(statement)
+            after = number
+        connection.execute(f"PRAGMA user_version = {after}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return before, after

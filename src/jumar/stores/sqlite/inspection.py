@@ -1,0 +1,93 @@
+"""What `doctor` looks at in a SQLite store: the database's own check, and the checksum of every row that has one."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+
+from jumar.core.checksums import call_agrees, checkpoint_agrees
+from jumar.core.store import Finding, Inspection
+from jumar.errors import IntegrityError
+from jumar.stores.packing import unpack
+from jumar.stores.sqlite.rows import call_record, checkpoint_record, request_record, run_record
+from jumar.stores.sqlite.writes import SQL
+
+_MOST_LINES = 100  # of SQLite's own findings
+
+
+def inspect(reader: sqlite3.Connection) -> Inspection:
+    """Read the whole store once and report what does not agree."""
+    counts = {"runs": 0, "calls": 0, "checkpoints": 0, "artifacts": 0}
+    findings = list(_own_check(reader))
+    try:
+        findings.extend(_runs(reader, counts))
+        findings.extend(_artifacts(reader, counts))
+    except sqlite3.DatabaseError as error:
+        findings.append(Finding("database", f"could not be read to the end ({error})"))
+    return Inspection(counts["runs"], counts["calls"], counts["checkpoints"], counts["artifacts"], tuple(findings))
+
+
+def _own_check(reader: sqlite3.Connection) -> Iterator[Finding]:
+    try:
+        for (line,) in reader.execute(f"PRAGMA integrity_check({_MOST_LINES})"):
+            if line != "ok":
+                yield Finding("database", line)
+    except sqlite3.DatabaseError as error:
+        yield Finding("database", str(error))
+
+
+def _runs(reader: sqlite3.Connection, counts: dict[str, int]) -> Iterator[Finding]:
+    last = 0
+    while rows := reader.execute(SQL["every_run"], (last,)).fetchall():
+        for run_no, run_id in rows:
+            counts["runs"] += 1
+            yield from _run(reader, run_no, run_id, counts)
+        last = rows[-1][0]
+
+
+def _run(reader: sqlite3.Connection, run_no: int, run_id: str, counts: dict[str, int]) -> Iterator[Finding]:
+    try:
+        run_record(reader.execute(SQL["run_by_no"], (run_no,)).fetchone())
+    except IntegrityError as error:
+        yield Finding("run", error.what, run_id)
+    for row in reader.execute(SQL["calls"], (run_no,)):
+        counts["calls"] += 1
+        try:
+            agrees = call_agrees(call_record(row))
+        except IntegrityError as error:
+            yield Finding(f"call {row[1]}", error.what, run_id)
+            continue
+        if not agrees:
+            yield Finding(f"call {row[1]}", "does not agree with its checksum", run_id)
+    for row in reader.execute(SQL["checkpoints"], (run_no,)):
+        counts["checkpoints"] += 1
+        try:
+            agrees = checkpoint_agrees(checkpoint_record(row))
+        except IntegrityError as error:
+            yield Finding(f"checkpoint {row[0]}", error.what, run_id)
+            continue
+        if not agrees:
+            yield Finding(f"checkpoint {row[0]}", "does not agree with its checksum", run_id)
+    for row in reader.execute(SQL["requests"], (run_no,)):
+        try:
+            request_record(row)
+        except IntegrityError as error:
+            yield Finding(f"request about {row[2]}", error.what, run_id)
+
+
+def _artifacts(reader: sqlite3.Connection, counts: dict[str, int]) -> Iterator[Finding]:
+    last = 0
+    while rows := reader.execute(SQL["every_artifact"], (last,)).fetchall():
+        for artifact_no, run_no, digest, packing, data in rows:
+            last = artifact_no
+            counts["artifacts"] += 1
+            try:
+                good = hashlib.sha256(unpack(packing, data)).digest() == digest
+            except ValueError:
+                good = False
+            if not good:
+                row = reader.execute(SQL["run_by_no"], (run_no,)).fetchone()
+                yield Finding(
+                    f"artifact {digest.hex()[:12]}", "does not agree with its digest", row[1] if row else None
+                )

@@ -1,0 +1,168 @@
+-- The statements of the SQLite store.  A line `-- name: x` begins each; :name marks a parameter, ? a place in a row.
+
+-- name: run_create
+INSERT INTO run (run_id, reversed_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot,
+                 lease_until, control, answers, input_digest, created_at, updated_at)
+VALUES (:run_id, :reversed_id, :agent, :agent_version, :task, :status, :phase, 0, 0, 0, :owner, :epoch, :boot, :lease_until, 0, 0,
+        :input_digest, :at, :at)
+ON CONFLICT (run_id) DO NOTHING
+RETURNING run_no;
+
+-- name: run_claim
+UPDATE run
+SET owner = :owner, epoch = epoch + 1, boot = :boot, lease_until = :lease_until, status = 1, wake_at = NULL,
+    waiting_on = NULL, updated_at = :at
+WHERE run_id = :run_id
+  AND (1 << status) & :statuses <> 0
+  AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
+  AND (status <> 2 OR wake_at <= :at)
+RETURNING run_no;
+
+-- name: calls_uncertain
+UPDATE call
+SET state = 5
+WHERE run_no = :run_no AND state = 2 AND epoch < :epoch
+RETURNING seq, call_id, attempt;
+
+-- name: run_advance
+UPDATE run
+SET version = version + 1, phase = ?, step = ?, lease_until = ?, updated_at = ?
+WHERE run_no = ? AND owner = ? AND epoch = ? AND version = ? AND boot = ? AND lease_until > ? AND status = 1
+  AND (1 << phase) & ? <> 0
+RETURNING control, answers;
+
+-- name: run_leave
+UPDATE run
+SET version = version + 1, phase = :phase, step = :step, status = :status, owner = NULL, lease_until = 0,
+    wake_at = :wake_at, waiting_on = :waiting_on, output_digest = :output_digest, error_class = :error_class,
+    error_type = :error_type, error_message = :error_message, updated_at = :at
+WHERE run_no = :run_no AND owner = :owner AND epoch = :epoch AND version = :version AND boot = :boot
+  AND lease_until > :now AND status = 1
+  AND (1 << phase) & :phase_before <> 0 AND (1 << status) & :status_before <> 0
+  AND control = :control AND answers = :answers
+RETURNING control, answers;
+
+-- name: run_started_calls
+SELECT call_id FROM call WHERE run_no = ? AND state = 2 LIMIT 1;
+
+-- name: run_renew
+UPDATE run
+SET lease_until = :lease_until
+WHERE run_no = :run_no AND owner = :owner AND epoch = :epoch AND boot = :boot AND lease_until > :now AND status = 1
+RETURNING version, control, answers;
+
+-- name: call_insert
+INSERT INTO call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation,
+                  args_digest, args, args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by,
+                  started_at, ended_at, started_version, ended_version, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: call_change
+UPDATE call
+SET state = :state, attempt = :attempt, epoch = :epoch,
+    result = coalesce(:result, result), result_artifact = coalesce(:result_artifact, result_artifact),
+    failure = :failure, usage = coalesce(:usage, usage), boot = coalesce(:boot, boot),
+    dispatch_by = coalesce(:dispatch_by, dispatch_by), started_at = coalesce(:started_at, started_at),
+    ended_at = :ended_at, started_version = coalesce(:started_version, started_version),
+    ended_version = coalesce(:ended_version, ended_version), checksum = coalesce(:checksum, checksum)
+WHERE run_no = :run_no AND seq = :seq AND (1 << state) & :state_before <> 0;
+
+-- name: artifact_insert
+INSERT INTO artifact (run_no, digest, packing, data) VALUES (?, ?, ?, ?) ON CONFLICT (run_no, digest) DO NOTHING;
+
+-- name: checkpoint_insert
+INSERT INTO checkpoint (run_no, version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_no, version) DO NOTHING;
+
+-- name: request_insert
+INSERT INTO request (run_no, request_id, call_seq, call_id, attempt, kind, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_no, call_seq, kind, attempt) DO NOTHING;
+
+-- name: request_answer
+UPDATE request
+SET verdict = :verdict, value = :value, answered_by = :by, note = :note, answered_at = :at
+WHERE request_id = :request_id AND run_no = :run_no AND verdict IS NULL
+  AND (:epoch IS NULL OR :epoch = (SELECT epoch FROM run WHERE run_no = :run_no))
+RETURNING call_seq;
+
+-- name: run_answered
+UPDATE run
+SET answers = answers + 1, updated_at = :at,
+    wake_at = CASE WHEN status = 2 THEN NULL ELSE wake_at END,
+    waiting_on = CASE WHEN status = 2 THEN NULL ELSE waiting_on END,
+    status = CASE WHEN status = 2 THEN 0 ELSE status END
+WHERE run_no = :run_no
+RETURNING version, epoch, control, answers;
+
+-- name: event_insert
+INSERT INTO event (run_no, kind, at, call_seq, epoch, detail) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: run_by_id
+SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+FROM run WHERE run_id = ?;
+
+-- name: run_by_no
+SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+FROM run WHERE run_no = ?;
+
+-- name: run_newest
+SELECT run_id FROM run ORDER BY run_id DESC LIMIT ?;
+
+-- name: run_ending
+SELECT run_id FROM run WHERE reversed_id >= :first AND reversed_id < :beyond ORDER BY run_id DESC LIMIT :limit;
+
+-- name: runs
+SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+FROM run WHERE run_id < :before ORDER BY run_id DESC LIMIT :limit;
+
+-- name: runs_of_status
+SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+FROM run WHERE status = :status AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
+
+-- name: runs_of_agent
+SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+FROM run WHERE agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
+
+-- name: runs_of_status_and_agent
+SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+FROM run WHERE status = :status AND agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
+
+-- name: calls
+SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, args_digest, args,
+       args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by, started_at, ended_at,
+       started_version, ended_version, checksum
+FROM call WHERE run_no = ? ORDER BY seq;
+
+-- name: call_found
+SELECT 1 FROM call WHERE run_no = ? AND seq = ?;
+
+-- name: artifact
+SELECT packing, data FROM artifact WHERE run_no = ? AND digest = ?;
+
+-- name: checkpoints
+SELECT version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum
+FROM checkpoint WHERE run_no = ? ORDER BY version;
+
+-- name: requests
+SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at
+FROM request WHERE run_no = ? ORDER BY request_no;
+
+-- name: request_found
+SELECT verdict, value, answered_by, answered_at FROM request WHERE request_id = ? AND run_no = ?;
+
+-- name: events
+SELECT kind, at, call_seq, epoch, detail FROM event WHERE run_no = ? ORDER BY event_no;
+
+-- name: every_run
+SELECT run_no, run_id FROM run WHERE run_no > ? ORDER BY run_no LIMIT 500;
+
+-- name: every_artifact
+SELECT artifact_no, run_no, digest, packing, data FROM artifact WHERE artifact_no > ? ORDER BY artifact_no LIMIT 200;

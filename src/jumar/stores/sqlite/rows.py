@@ -1,0 +1,188 @@
+"""Rows to records and back.  Enums are looked up in tuples by their number, which is what makes long histories load fast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from jumar.core.call_states import ENDED
+from jumar.core.checksums import failure_bytes
+from jumar.core.records import (
+    CallRecord,
+    CheckpointRecord,
+    EventRecord,
+    Failure,
+    RequestRecord,
+    RunRecord,
+    Usage,
+)
+from jumar.core.states import (
+    CallKind,
+    CallState,
+    Control,
+    Effect,
+    ErrorClass,
+    EventKind,
+    Level,
+    Phase,
+    RequestKind,
+    Status,
+    Verdict,
+)
+from jumar.errors import IntegrityError
+
+Row = Sequence[Any]
+
+_KINDS = tuple(CallKind)
+_EFFECTS = tuple(Effect)
+_STATES = tuple(CallState)
+_failure = msgspec.json.Decoder(Failure).decode
+_usage = msgspec.json.Decoder(Usage).decode
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def run_record(row: Row) -> RunRecord:
+    """A row of `run` as selected by the queries."""
+    try:
+        return RunRecord(
+            *row[:5],
+            Status(row[5]),
+            Phase(row[6]),
+            *row[7:14],
+            Control(row[14]),
+            *row[15:20],
+            None if row[20] is None else ErrorClass(row[20]),
+            *row[21:],
+        )
+    except ValueError as error:
+        raise IntegrityError(f"the row of run {row[1]} is damaged ({error})") from error
+
+
+def call_record(row: Row) -> CallRecord:
+    """A row of `call` as selected by the queries."""
+    (seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, *rest) = row
+    digest, args, args_artifact, key, result, result_artifact, failure, usage, *last = rest
+    try:
+        return CallRecord(
+            seq,
+            call_id,
+            branch,
+            step,
+            ordinal,
+            _KINDS[kind],
+            tool,
+            _EFFECTS[effect],
+            _STATES[state],
+            attempt,
+            epoch,
+            generation,
+            digest,
+            args,
+            args_artifact,
+            key,
+            result,
+            result_artifact,
+            None if failure is None else _failure(failure),
+            None if usage is None else _usage(usage),
+            *last,
+        )
+    except (IndexError, msgspec.MsgspecError) as error:
+        raise IntegrityError(f"the row of call {call_id} is damaged ({error})") from error
+
+
+def call_row(run_no: int, record: CallRecord, version: int) -> Row:
+    """The values of a new `call` row; `version` is the one that the advance writing it makes."""
+    return (
+        run_no,
+        record.seq,
+        record.call_id,
+        record.branch,
+        record.step,
+        record.ordinal,
+        record.kind.value,
+        record.tool,
+        record.effect.value,
+        record.state.value,
+        record.attempt,
+        record.epoch,
+        record.generation,
+        record.args_digest,
+        record.args,
+        record.args_artifact,
+        record.key,
+        record.result,
+        record.result_artifact,
+        failure_bytes(record.failure),
+        None if record.usage is None else _encode(record.usage),
+        record.boot,
+        record.dispatch_by,
+        record.started_at,
+        record.ended_at,
+        version,
+        version if record.state in ENDED else None,
+        record.checksum,
+    )
+
+
+def usage_bytes(usage: Usage | None) -> bytes | None:
+    """Usage as it is stored."""
+    return None if usage is None else _encode(usage)
+
+
+def checkpoint_record(row: Row) -> CheckpointRecord:
+    """A row of `checkpoint` as selected by the queries."""
+    version, base, name, level, trigger, refs, step, phase, context, created, checksum = row
+    try:
+        return CheckpointRecord(
+            name,
+            Level(level),
+            trigger,
+            version,
+            base,
+            tuple(refs.split(" ")) if refs else (),
+            step,
+            Phase(phase),
+            context,
+            created,
+            checksum,
+        )
+    except ValueError as error:
+        raise IntegrityError(f"the row of checkpoint {name} is damaged ({error})") from error
+
+
+def checkpoint_row(run_no: int, record: CheckpointRecord) -> Row:
+    """The values of a new `checkpoint` row; references hold no spaces, so a space separates them."""
+    return (
+        run_no,
+        record.version,
+        record.base_version,
+        record.name,
+        int(record.level),
+        record.trigger,
+        " ".join(record.refs),
+        record.step,
+        int(record.phase),
+        record.context,
+        record.created_at,
+        record.checksum,
+    )
+
+
+def request_record(row: Row) -> RequestRecord:
+    """A row of `request` as selected by the queries."""
+    request_id, seq, call_id, attempt, kind, created, verdict, *rest = row
+    try:
+        known = None if verdict is None else Verdict(verdict)
+        return RequestRecord(request_id, seq, call_id, attempt, RequestKind(kind), created, known, *rest)
+    except ValueError as error:
+        raise IntegrityError(f"the row of a request about call {call_id} is damaged ({error})") from error
+
+
+def event_record(row: Row) -> EventRecord | None:
+    """A row of `event`, or None for one that cannot be read: the trace decides nothing, so a bad line is left out."""
+    try:
+        return EventRecord(EventKind(row[0]), *row[1:])
+    except ValueError:
+        return None

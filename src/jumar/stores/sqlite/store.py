@@ -1,0 +1,221 @@
+"""The SQLite store: one connection that writes and one that reads, each used by one thread at a time.
+
+In WAL mode readers never wait for the writer.  A database in memory has no WAL and no second connection: there the writer
+reads too.  Locks of other processes are waited for here, with short random pauses, so that no "database is locked" reaches a
+user while the others are making progress.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from threading import RLock
+from typing import TypeVar
+
+from jumar import errors
+from jumar.core.changes import Ack, Answer, Change, Claim, Claimed, Create, Guard, Outcome, Refusal, Renew
+from jumar.core.records import (
+    CallRecord,
+    CheckpointRecord,
+    EventRecord,
+    LeaseTime,
+    RequestRecord,
+    RunRecord,
+)
+from jumar.core.store import CommitUnknown, Inspection, RunFilter
+from jumar.stores.clock import lease_now
+from jumar.stores.packing import unpack
+from jumar.stores.sqlite.connection import MEMORY, connect, migrate, patiently
+from jumar.stores.sqlite.failures import is_busy, primary_code, translated
+from jumar.stores.sqlite.inspection import inspect
+from jumar.stores.sqlite.rows import call_record, checkpoint_record, event_record, request_record, run_record
+from jumar.stores.sqlite.writes import SQL, Undo, apply, run_by_id, run_by_no
+
+T = TypeVar("T")
+
+_LAST = "~"  # sorts after every run id
+
+
+class SQLiteStore:
+    """A store in one SQLite file, or in memory for the path ":memory:".  See `jumar.core.store.Store` for its methods."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._where = "the database in memory" if path == MEMORY else path
+        self._writing = RLock()
+        self._writer = connect(path)
+        try:
+            self.migrated = migrate(self._writer, self._where)
+            self._reading, self._reader = (self._writing, self._writer) if path == MEMORY else (RLock(), connect(path))
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def write(self, changes: Sequence[Change], *, wait: bool = True) -> list[Outcome | Exception]:
+        """See `Store.write`."""
+        with self._writing:
+            try:
+                return list(self._transaction(changes, wait))
+            except CommitUnknown:
+                raise
+            except Exception as error:
+                if isinstance(error, sqlite3.Error) and is_busy(error):
+                    raise translated(error, self._where) from error
+                if len(changes) == 1:
+                    return [self._answer_for(error)]
+            return [self._alone(change) for change in changes]
+
+    def _alone(self, change: Change) -> Outcome | Exception:
+        try:
+            return self._transaction([change], True)[0]
+        except CommitUnknown:
+            raise
+        except Exception as error:
+            return self._answer_for(error)
+
+    def _answer_for(self, error: Exception) -> Outcome | Exception:
+        if isinstance(error, Undo):
+            return error.refusal
+        return translated(error, self._where) if isinstance(error, sqlite3.Error) else error
+
+    def _transaction(self, changes: Sequence[Change], wait: bool) -> list[Outcome]:
+        connection = self._writer
+        if wait:
+            patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+        else:
+            connection.execute("BEGIN IMMEDIATE")
+        try:
+            outcomes = [apply(connection, change) for change in changes]
+        except BaseException:
+            self._roll_back()
+            raise
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            if primary_code(error) == sqlite3.SQLITE_IOERR:
+                raise CommitUnknown(str(error)) from error
+            raise
+        except BaseException:
+            self._roll_back()
+            raise
+        return outcomes
+
+    def _roll_back(self) -> None:
+        # After some errors SQLite has rolled back by itself, and after others nothing more can be done here.
+        with suppress(sqlite3.Error):
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+
+    def read_back(self, change: Change) -> Outcome | None:
+        """See `Store.read_back`."""
+        with self._writing:
+            try:
+                patiently(lambda: self._writer.execute("BEGIN IMMEDIATE"))
+                try:
+                    return _landed(self._writer, change)
+                finally:
+                    self._roll_back()
+            except sqlite3.Error as error:
+                raise translated(error, self._where) from error
+
+    def now(self) -> LeaseTime:
+        """See `Store.now`."""
+        return lease_now()
+
+    def run(self, run_id: str) -> RunRecord | None:
+        """See `Store.run`."""
+        return self._read(lambda reader: run_by_id(reader, run_id))
+
+    def find(self, ending: str, limit: int) -> list[str]:
+        """See `Store.find`."""
+        if not ending:
+            return self._read(lambda reader: [row[0] for row in reader.execute(SQL["run_newest"], (limit,))])
+        first = ending[::-1]
+        values = {"first": first, "beyond": first + _LAST, "limit": limit}
+        return self._read(lambda reader: [row[0] for row in reader.execute(SQL["run_ending"], values)])
+
+    def runs(self, which: RunFilter) -> list[RunRecord]:
+        """See `Store.runs`."""
+        name = "runs"
+        if which.status is not None:
+            name += "_of_status"
+        if which.agent is not None:
+            name += "_and_agent" if which.status is not None else "_of_agent"
+        values = {
+            "status": None if which.status is None else int(which.status),
+            "agent": which.agent,
+            "before": which.before if which.before is not None else _LAST,
+            "limit": which.limit,
+        }
+        return self._read(lambda reader: [run_record(row) for row in reader.execute(SQL[name], values)])
+
+    def calls(self, run_no: int) -> list[CallRecord]:
+        """See `Store.calls`."""
+        return self._read(lambda reader: [call_record(row) for row in reader.execute(SQL["calls"], (run_no,))])
+
+    def artifact(self, run_no: int, digest: bytes) -> bytes | None:
+        """See `Store.artifact`."""
+        row = self._read(lambda reader: reader.execute(SQL["artifact"], (run_no, digest)).fetchone())
+        if row is None:
+            return None
+        try:
+            return unpack(row[0], row[1])
+        except ValueError as error:
+            raise errors.IntegrityError(f"artifact {digest.hex()[:12]} is damaged") from error
+
+    def checkpoints(self, run_no: int) -> list[CheckpointRecord]:
+        """See `Store.checkpoints`."""
+        return self._read(
+            lambda reader: [checkpoint_record(row) for row in reader.execute(SQL["checkpoints"], (run_no,))]
+        )
+
+    def requests(self, run_no: int) -> list[RequestRecord]:
+        """See `Store.requests`."""
+        return self._read(lambda reader: [request_record(row) for row in reader.execute(SQL["requests"], (run_no,))])
+
+    def events(self, run_no: int) -> list[EventRecord]:
+        """See `Store.events`."""
+        rows = self._read(lambda reader: reader.execute(SQL["events"], (run_no,)).fetchall())
+        return [event for event in map(event_record, rows) if event is not None]
+
+    def inspect(self) -> Inspection:
+        """See `Store.inspect`."""
+        return self._read(inspect)
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        with self._writing, self._reading:
+            self._reader.close()
+            self._writer.close()
+
+    def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        with self._reading:
+            try:
+                return patiently(lambda: read(self._reader))
+            except sqlite3.Error as error:
+                raise translated(error, self._where) from error
+
+
+def _landed(connection: sqlite3.Connection, change: Change) -> Outcome | None:
+    """Whether a change is on disk.  Only the holder of an epoch counts its versions up, so a version says it all."""
+    if isinstance(change, Create):
+        run = run_by_id(connection, change.run_id)
+        return None if run is None or run.owner != change.owner else Ack(run.run_no, 0, run.epoch)
+    if isinstance(change, Claim):
+        run = run_by_id(connection, change.run_id)
+        return None if run is None or run.owner != change.owner else Claimed(run, True, 0)
+    run = run_by_no(connection, change.run_no)
+    if run is None:
+        return Refusal(Guard.NOT_FOUND, f"there is no run number {change.run_no}")
+    if isinstance(change, Answer):
+        row = connection.execute(SQL["request_found"], (change.request_id, change.run_no)).fetchone()
+        ours = row is not None and tuple(row) == (int(change.verdict), change.value, change.by, change.at)
+        return Ack(run.run_no, run.version, run.epoch, run.control, run.answers) if ours else None
+    if run.epoch != change.epoch:
+        return Refusal(Guard.LEASE, f"run {run.run_id} has been taken over (epoch {run.epoch})", run)
+    if isinstance(change, Renew):
+        return None
+    landed = run.version > change.version
+    return Ack(run.run_no, change.version + 1, run.epoch, run.control, run.answers) if landed else None
