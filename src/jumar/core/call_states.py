@@ -60,6 +60,9 @@ STATE_BEFORE: dict[CallState, int] = {
 IN_FLIGHT: frozenset[CallState] = frozenset({CallState.STARTED})
 
 
+_READ = Effect.READ
+
+
 def needs_started(effect: Effect) -> bool:
     """Whether a call of this effect commits STARTED before it is sent; repeating a read does no harm, so it need not."""
-    return effect is not Effect.READ
+    return effect is not _READ

@@ -22,7 +22,7 @@ from jumar.core.records import (
     RunRecord,
     Usage,
 )
-from jumar.core.states import CallState, Control, ErrorClass, Phase, Status, Verdict
+from jumar.core.states import CallState, ErrorClass, Phase, Status, Verdict
 
 
 class CallChange(Struct, frozen=True, kw_only=True):
@@ -44,12 +44,10 @@ class CallChange(Struct, frozen=True, kw_only=True):
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """How a run leaves RUNNING.  `control` and `answers` are what the driver has seen of the operators' columns: where
-    they have moved on since, the change is refused with Guard.NEWS and the driver looks again."""
+    """How a run leaves RUNNING.  Where an operator's order or answer has come since the driver last looked, the change is
+    refused with Guard.NEWS and the driver looks again."""
 
     status: Status
-    control: Control
-    answers: int
     wake_at: int | None = None
     waiting_on: str | None = None
     output_digest: bytes | None = None
@@ -85,6 +83,9 @@ class Claim(Struct, frozen=True, kw_only=True):
 class Advance(Struct, frozen=True, kw_only=True):
     """The only way a live run changes.  `version` is the one expected; it is given when the advance is queued.
 
+    `control` and `answers` are what the driver saw last of the operators' columns.  They guard an advance with an `ending`;
+    without one they only spare the store from reading back what has not changed.
+
     Of the two checkpoints, `before` stands for the expected version and `after` for the one this advance makes.  Where a
     version has a checkpoint already, that one stays.
     """
@@ -96,6 +97,8 @@ class Advance(Struct, frozen=True, kw_only=True):
     step: int
     ttl_ms: int
     at: int
+    control: int = 0
+    answers: int = 0
     version: int = -1
     calls: tuple[CallRecord, ...] = ()
     changes: tuple[CallChange, ...] = ()

@@ -8,14 +8,16 @@ clients that raise them (httpx, requests, the model SDKs) are never imported her
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from msgspec import Struct
 
-from jumar.core.limits import MAX_MESSAGE
+from jumar.core.limits import MAX_MESSAGE, MAX_RETRY_AFTER
+from jumar.core.naming import storable
 from jumar.core.states import ErrorClass
-from jumar.errors import NotApplied
+from jumar.errors import JumarError, NotApplied
 
 RETRIED: frozenset[ErrorClass] = frozenset({ErrorClass.TRANSIENT, ErrorClass.RATE_LIMITED})
 
@@ -36,8 +38,11 @@ _TYPE_NAMES: dict[str, ErrorClass] = {
     "ServiceUnavailable": ErrorClass.TRANSIENT,
     "TransportError": ErrorClass.TRANSIENT,
     "TimeoutException": ErrorClass.TRANSIENT,
-    "RemoteProtocolError": ErrorClass.TRANSIENT,
     "Timeout": ErrorClass.TRANSIENT,
+    "ConnectionError": ErrorClass.TRANSIENT,
+    "ClientConnectionError": ErrorClass.TRANSIENT,
+    "URLError": ErrorClass.TRANSIENT,
+    "gaierror": ErrorClass.TRANSIENT,
     "CancelledError": ErrorClass.CANCELLED,
 }
 
@@ -67,7 +72,7 @@ def classify(error: BaseException, extra: Mapping[type[BaseException], ErrorClas
         if kind in extra:
             return Sorted(extra[kind], retry_after(error, wall_ms))
     if isinstance(error, NotApplied):
-        return Sorted(ErrorClass.TRANSIENT, error.retry_after)
+        return Sorted(ErrorClass.TRANSIENT, retry_after(error, wall_ms))
     status = status_code(error)
     if status is not None:
         return Sorted(_of_status(status), retry_after(error, wall_ms))
@@ -88,45 +93,60 @@ def _of_status(status: int) -> ErrorClass:
 
 def status_code(error: BaseException) -> int | None:
     """The HTTP status an exception carries, by the attributes that clients commonly use."""
-    response = getattr(error, "response", None)
-    for holder in (error, response):
+    for holder in (error, attribute(error, "response")):
         for name in ("status_code", "status", "code"):
-            value = getattr(holder, name, None)
+            value = attribute(holder, name)
             if isinstance(value, int) and 400 <= value <= 599:
-                return value
+                return int(value)
     return None
+
+
+def attribute(holder: Any, name: str) -> Any:
+    """An attribute of something foreign; None where it has none, or fails in telling."""
+    try:
+        return getattr(holder, name, None)
+    except Exception:
+        return None
 
 
 def retry_after(error: BaseException, wall_ms: int) -> float | None:
-    """The seconds a `Retry-After` header (a number or a date) asks to wait, or an attribute `retry_after`."""
-    own = getattr(error, "retry_after", None)
+    """The seconds that an attribute `retry_after`, or else a `Retry-After` header (a number or a date), asks to wait.
+
+    None where neither is there or makes sense.  A wait longer than a week is taken as a week.
+    """
+    own = attribute(error, "retry_after")
     if isinstance(own, (int, float)) and own >= 0:
-        return float(own)
-    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
-    value = _header(headers, "retry-after")
-    if value is None:
-        return None
+        return float(min(own, MAX_RETRY_AFTER))
+    for holder in (attribute(error, "response"), error):
+        value = _header(attribute(holder, "headers"), "retry-after")
+        if value is not None:
+            return _seconds(value, wall_ms)
+    return None
+
+
+def _seconds(value: str, wall_ms: int) -> float | None:
     try:
-        return max(0.0, float(value))
+        asked = float(value)
     except ValueError:
-        return _seconds_until(value, wall_ms)
+        asked = _seconds_until(value, wall_ms)
+    return None if asked != asked else min(max(0.0, asked), MAX_RETRY_AFTER)
 
 
-def _seconds_until(date: str, wall_ms: int) -> float | None:
+def _seconds_until(date: str, wall_ms: int) -> float:
     try:
         moment = parsedate_to_datetime(date)
-    except (TypeError, ValueError):
-        return None
-    return max(0.0, moment.timestamp() - wall_ms / 1000)
+    except (TypeError, ValueError, IndexError):
+        return float("nan")
+    # A date without a zone is in UTC too: headers know no local time.
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - wall_ms / 1000
 
 
 def _header(headers: Any, name: str) -> str | None:
-    if not isinstance(headers, Mapping):
+    try:
+        pairs = list(headers.items())
+    except Exception:  # no headers, or of a shape of their own
         return None
-    for key, value in headers.items():
-        if isinstance(key, str) and key.lower() == name:
-            return str(value)
-    return None
+    return next((str(value) for key, value in pairs if isinstance(key, str) and key.lower() == name), None)
 
 
 def backoff(attempt: int, asked: float | None, jitter: float, *, first: float = 0.25, cap: float = 60.0) -> float:
@@ -143,8 +163,7 @@ def backoff(attempt: int, asked: float | None, jitter: float, *, first: float = 
 def short_message(error: BaseException) -> str:
     """The error's message, bounded, with what a database or terminal cannot hold made visible."""
     try:
-        text = error.what if isinstance(error, NotApplied) else str(error)
+        text = storable(error.what if isinstance(error, JumarError) else str(error))
     except Exception:  # a broken __str__ must not hide the error itself
         text = "(its message could not be read)"
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
     return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"

@@ -5,6 +5,8 @@ from __future__ import annotations
 INLINE_BYTES = 2048  # arguments and results up to this size sit in the call row, larger ones in an artifact
 MAX_VALUE_BYTES = 4 * 1024 * 1024  # of one argument set, result, input or output, as JSON
 MAX_MESSAGE = 500  # characters of an error's message that are kept
+MAX_RETRY_AFTER = 7 * 24 * 3600.0  # seconds that another side's Retry-After may ask to wait
+MAX_KEY = 256  # characters of a call's own key
 MAX_REFERENCE_ID = 128
 MAX_REFERENCES = 256
 MAX_LABEL = 200  # characters of a label as a person typed it

@@ -11,7 +11,7 @@ import hashlib
 import re
 from datetime import UTC, datetime
 
-from jumar.core.limits import MAX_LABEL, MAX_SLUG
+from jumar.core.limits import MAX_KEY, MAX_LABEL, MAX_SLUG
 from jumar.core.states import Level, RequestKind
 from jumar.errors import InvalidReference, UsageError
 
@@ -57,17 +57,33 @@ def check_label(kind: str, label: str) -> str:
         raise InvalidReference(
             f"the name of {kind} has {len(label)} characters; at most {MAX_LABEL} are taken", hint="Shorten it."
         )
-    if "\x00" in label or not _encodes(label):
+    if not is_storable(label):
         raise InvalidReference(f"the name of {kind} holds a character that cannot be stored", hint="Leave it out.")
     return label
 
 
-def _encodes(text: str) -> bool:
+def check_key(key: str) -> str:
+    """`key` where a call may be known by it: text of 1 to 256 characters that UTF-8 can hold; UsageError otherwise."""
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:
+        shown = f"{key[:40]!r}... ({len(key)} characters)" if isinstance(key, str) and key else repr(key)
+        raise UsageError(f"key={shown} is not a text of 1 to {MAX_KEY} characters")
+    if not is_storable(key):
+        raise UsageError(f"key={key!r} holds a character that cannot be stored")
+    return key
+
+
+def is_storable(text: str) -> bool:
+    """Whether a row can hold the text: neither NUL nor half a surrogate pair is in it."""
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
-    return True
+    return "\x00" not in text
+
+
+def storable(text: str) -> str:
+    """`text` with what a row cannot hold made visible."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
 
 
 def slug(label: str) -> str:

@@ -19,14 +19,15 @@ KINDS: frozenset[str] = frozenset(
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
 _ID = re.compile(r"[A-Za-z0-9_.-]+\Z")
 
+# A shape counts from where a word begins: `sk-...` is a key, `task-...` is not.
 _SECRETS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("an OpenAI or Anthropic API key", re.compile(r"sk-(ant-|proj-)?[A-Za-z0-9_-]{16,}")),
-    ("an AWS access key", re.compile(r"(AKIA|ASIA)[A-Z0-9]{16}")),
+    ("an OpenAI or Anthropic API key", re.compile(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}")),
+    ("an AWS access key", re.compile(r"(?<![A-Za-z0-9])(AKIA|ASIA)[A-Z0-9]{16}")),
     ("a GitHub token", re.compile(r"(gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})")),
     ("a GitLab token", re.compile(r"glpat-[A-Za-z0-9_-]{16,}")),
     ("a Slack token", re.compile(r"xox[abeoprs]-[A-Za-z0-9-]{10,}")),
     ("a Google API key", re.compile(r"AIza[A-Za-z0-9_-]{30,}")),
-    ("a Stripe key", re.compile(r"[rsp]k_(live|test)_[A-Za-z0-9]{10,}")),
+    ("a Stripe key", re.compile(r"(?<![A-Za-z0-9])[rsp]k_(live|test)_[A-Za-z0-9]{10,}")),
     ("a Hugging Face token", re.compile(r"hf_[A-Za-z0-9]{30,}")),
     ("a PyPI token", re.compile(r"pypi-[A-Za-z0-9_-]{30,}")),
     ("an npm token", re.compile(r"npm_[A-Za-z0-9]{30,}")),
@@ -45,8 +46,10 @@ def check_kinds(kinds: Iterable[str]) -> frozenset[str]:
 
 def check_references(references: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
     """`references` where each may enter a checkpoint; InvalidReference names the first that may not, and why."""
-    if isinstance(references, str):
-        raise InvalidReference("refs takes a list of references, not one text", hint="Write refs=['kind:id'].")
+    if isinstance(references, (str, bytes)) or not isinstance(references, Iterable):
+        raise InvalidReference(
+            f"refs takes a list of references, not {type(references).__name__}", hint="Write refs=['kind:id']."
+        )
     checked = tuple(check_reference(reference, kinds) for reference in references)
     if len(checked) > MAX_REFERENCES:
         raise InvalidReference(f"{len(checked)} references in one checkpoint; at most {MAX_REFERENCES} are taken")

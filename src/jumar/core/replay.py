@@ -17,9 +17,12 @@ from typing import TypeAlias
 
 from jumar.core.records import CallRecord
 from jumar.core.states import CallKind, Effect
+from jumar.errors import UsageError
 
 _Slot: TypeAlias = tuple[int, str, bytes]
-_DECISION: _Slot = (CallKind.DECISION, "", b"")
+# Looking an enum member up by its class costs a fifth of a microsecond in Python 3.11.
+_KIND_DECISION, _READ = CallKind.DECISION, Effect.READ
+_DECISION: _Slot = (_KIND_DECISION, "", b"")
 
 
 class BranchTable:
@@ -37,20 +40,20 @@ class BranchTable:
 
     def add(self, record: CallRecord) -> None:
         """Enter a record; they must be entered in the order of their `seq`."""
-        slot = _DECISION if record.kind is CallKind.DECISION else (record.kind, record.tool, record.args_digest)
+        slot = _DECISION if record.kind is _KIND_DECISION else (record.kind, record.tool, record.args_digest)
         self._slots.setdefault(slot, deque()).append(record)
-        if record.effect is Effect.READ:
+        if record.effect is _READ:
             return
         for step in _enclosing(record.step):
             self._effects.setdefault(step, {})[record.seq] = record
 
     def match(self, kind: CallKind, tool: str, args_digest: bytes) -> CallRecord | None:
         """Take the record that answers this call, or None where the call is new."""
-        queue = self._slots.get(_DECISION if kind is CallKind.DECISION else (kind, tool, args_digest))
+        queue = self._slots.get(_DECISION if kind is _KIND_DECISION else (kind, tool, args_digest))
         if not queue:
             return None
         record = queue.popleft()
-        if record.effect is not Effect.READ:
+        if record.effect is not _READ:
             for step in _enclosing(record.step):
                 del self._effects[step][record.seq]
         return record
@@ -74,9 +77,10 @@ def _enclosing(step: str) -> Iterator[str]:
 class ReplayTable:
     """A run's records by branch, those with a key by their key, and the highest ordinals given so far."""
 
-    __slots__ = ("_branches", "_keyed", "_ordinals")
+    __slots__ = ("_asked", "_branches", "_keyed", "_ordinals")
 
     def __init__(self, records: Iterable[CallRecord] = ()) -> None:
+        self._asked: set[tuple[int, str]] = set()
         self._branches: dict[str, BranchTable] = {}
         self._keyed: dict[tuple[int, str], CallRecord] = {}
         self._ordinals: dict[tuple[str, str], int] = {}
@@ -100,14 +104,19 @@ class ReplayTable:
         return table
 
     def match_key(self, kind: CallKind, key: str) -> CallRecord | None:
-        """Take the record with this key, or None."""
+        """Take the record with this key, or None.  A key names one call: asked for again, it could answer the wrong one."""
+        if (kind, key) in self._asked:
+            raise UsageError(
+                f"key {key!r} was given to another call of this run already", hint="Give each call a key of its own."
+            )
+        self._asked.add((kind, key))
         return self._keyed.pop((kind, key), None)
 
     def unmatched_effects(self) -> list[CallRecord]:
         """The oldest unmatched record that is not a read of every branch, and every such record with a key."""
         firsts = (table.first_effect() for table in self._branches.values())
         found = [record for record in firsts if record is not None]
-        found.extend(record for record in self._keyed.values() if record.effect is not Effect.READ)
+        found.extend(record for record in self._keyed.values() if record.effect is not _READ)
         return sorted(found, key=lambda record: record.seq)
 
     def next_ordinal(self, step: str, tool: str) -> int:

@@ -17,6 +17,7 @@ from jumar.core.changes import Claimed
 from jumar.core.naming import uuid7
 from jumar.core.records import CallRecord, RunRecord
 from jumar.core.requests import Flow, Load
+from jumar.core.states import CallState
 from jumar.core.store import Store
 from jumar.engine.flows.lifecycle import (
     AgentPlan,
@@ -31,6 +32,7 @@ from jumar.engine.flows.lifecycle import (
 from jumar.engine.io import IO, Watcher
 from jumar.engine.leases import LeaseKeeper
 from jumar.engine.live import LiveRun
+from jumar.engine.logs import INFO, WARNING, log
 from jumar.engine.policy import Settings
 from jumar.errors import IntegrityError
 
@@ -70,6 +72,7 @@ class Engine:
         ack = yield from start(agent, run_id, task, artifact, owner, self.settings)
         run = yield from Load(lambda store: store.run(run_id))
         assert run is not None and run.run_no == ack.run_no
+        log(INFO, run_id, None, "a run of %s has started", agent.name)
         return (yield from self._driven(run, owner, [], agent, faces, decoded, sent_at, recovered=False))
 
     def start_flow(self, agent: AgentPlan, value: Any, run_id: str, task: str) -> Flow[None]:
@@ -94,6 +97,7 @@ class Engine:
             return (yield from stored_end(agent, claimed))
         value = yield from read_input(agent, claimed.run)
         records = yield from self._records(claimed.run)
+        _log_claim(claimed, agent.name, records)
         return (yield from self._driven(claimed.run, owner, records, agent, faces, value, sent_at, recovered=True))
 
     def _driven(
@@ -142,3 +146,14 @@ class Engine:
     def _records(self, run: RunRecord) -> Flow[list[CallRecord]]:
         run_no = run.run_no
         return (yield from Load(lambda store: store.calls(run_no)))
+
+
+def _log_claim(claimed: Claimed, agent: str, records: list[CallRecord]) -> None:
+    run = claimed.run
+    how = "taken over" if claimed.taken_over else "resumed"
+    log(INFO, run.run_id, None, "a run of %s is %s, with %d recorded calls (epoch %d)", agent, how, len(records), run.epoch)
+    if not claimed.uncertain:
+        return
+    for record in records:
+        if record.state is CallState.UNCERTAIN:
+            log(WARNING, run.run_id, record.call_id, "the call was sent, and whether it happened is not recorded")

@@ -8,15 +8,13 @@ from sending anything new, and the next advance finds out the rest.
 
 from __future__ import annotations
 
-import logging
 import threading
 
 from jumar.core.changes import Ack, Refusal, Renew
 from jumar.engine.io import IO
 from jumar.engine.live import LiveRun
+from jumar.engine.logs import WARNING, log
 from jumar.errors import JumarError, LeaseLost
-
-_log = logging.getLogger("jumar")
 
 
 class LeaseKeeper:
@@ -69,7 +67,7 @@ class LeaseKeeper:
             if live.halt is not None and live.halt.error is not None:
                 continue
             if not live.makes_progress(now):
-                _log.warning("run %s makes no progress; its lease is left to run out", live.run_id)
+                log(WARNING, live.run_id, None, "the run makes no progress; its lease is left to run out")
                 continue
             self._renew(live)
 
@@ -79,7 +77,7 @@ class LeaseKeeper:
         try:
             outcome = self._io.queue.submit(change)
         except JumarError as error:
-            _log.warning("the lease on run %s could not be renewed: %s", live.run_id, error.what)
+            log(WARNING, live.run_id, None, "the run's lease could not be renewed: %s", error.what)
             return
         if isinstance(outcome, Ack):
             live.trust(sent_at)

@@ -10,7 +10,7 @@ from jumar.core.naming import checkpoint_name
 from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RunRecord
 from jumar.core.replay import ReplayTable
 from jumar.core.requests import Lane
-from jumar.core.states import Control, EventKind, Level
+from jumar.core.states import EventKind, Level
 from jumar.engine.io import IO
 from jumar.engine.policy import Settings
 from jumar.engine.scope import Branch
@@ -79,6 +79,8 @@ class LiveRun:
         self.owner = owner
         self.epoch = run.epoch
         self.settings = settings
+        self.ttl_ms = settings.ttl_ms
+        self._trust_ms = settings.ttl_ms - settings.margin_ms
         self.io = io
         self.clock = io.clock
         self.wall = io.wall
@@ -87,7 +89,7 @@ class LiveRun:
         self.step_index = run.step
         self.generation = run.generation
         self.lane = Lane(run.version)
-        self.control: Control = run.control
+        self.control: int = run.control.value
         self.answers = run.answers
         self.table = ReplayTable(records)
         self.recorded = len(records)
@@ -95,7 +97,7 @@ class LiveRun:
         self.halt: Halt | None = None
         self.lock = threading.Lock()
         self.context: dict[str, Any] = {}
-        self.trusted_until = sent_at + settings.ttl_ms - settings.margin_ms
+        self.trusted_until = sent_at + self._trust_ms
         self.progress_at = sent_at
         self.allowed_tools: frozenset[str] | None = None
         self._in_flight: dict[int, int] = {}
@@ -135,15 +137,17 @@ class LiveRun:
             raise self.stop(LeaseLost(f"the lease on run {self.run_id} could not be renewed in time"))
 
     def seen(self, ack: Ack, sent_at: int) -> None:
-        """An advance or renewal sent at `sent_at` was acknowledged."""
+        """An advance sent at `sent_at` was acknowledged.
+
+        What it tells of `control` and `answers` is not taken for seen: nobody has looked at that answer yet, and a run that left
+        RUNNING as if it had would wait for what is there already.
+        """
         self.progress_at = sent_at
         self.trust(sent_at)
-        self.control = Control(ack.control)
-        self.answers = ack.answers
 
     def trust(self, sent_at: int) -> None:
         """The lease surely lasts its ttl from when the message that prolonged it was sent."""
-        until = sent_at + self.settings.ttl_ms - self.settings.margin_ms
+        until = sent_at + self._trust_ms
         if until > self.trusted_until:
             self.trusted_until = until
 
@@ -156,15 +160,11 @@ class LiveRun:
 
     def begin(self, seq: int, timeout: float | None) -> None:
         """A body is being run; until `end` it counts as progress for as long as its own timeout, if that is longer."""
-        until = self.clock() + (int(timeout * 1000) if timeout is not None else 0)
-        with self.lock:
-            self._in_flight[seq] = until
+        self._in_flight[seq] = 0 if timeout is None else self.clock() + int(timeout * 1000)
 
     def end(self, seq: int) -> None:
         """The body has ended, or was given up."""
-        with self.lock:
-            self._in_flight.pop(seq, None)
-            self.progress_at = self.clock()
+        del self._in_flight[seq]
 
     def busy(self) -> bool:
         """Whether a body is being run."""
@@ -174,22 +174,16 @@ class LiveRun:
         """Whether the run deserves to be renewed: something happened lately, or a call is within its own timeout."""
         if now - self.progress_at <= self.settings.stall_timeout * 1000:
             return True
-        with self.lock:
-            return any(now <= until for until in self._in_flight.values())
+        return any(now <= until for until in list(self._in_flight.values()))
 
     # --- Numbers and names. ---
 
-    def next_seq(self) -> int:
-        """The number of a new call."""
+    def next_numbers(self, step: str, tool: str) -> tuple[int, int]:
+        """For a new call: its number in the run, and that among the calls of its tool in its step."""
         with self.lock:
             seq = self._next_seq
             self._next_seq = seq + 1
-        return seq
-
-    def next_ordinal(self, step: str, tool: str) -> int:
-        """The number of a new call of a tool in a step."""
-        with self.lock:
-            return self.table.next_ordinal(step, tool)
+            return seq, self.table.next_ordinal(step, tool)
 
     def branch(self, path: str) -> Branch:
         """A new branch, with whatever of it is recorded."""
@@ -234,6 +228,12 @@ class LiveRun:
         at = self.wall()
         name = checkpoint_name(self.run.task, step, level, at)
         return CheckpointRecord(name, level, trigger, refs=refs, step=self.step_index, phase=self.phase, created_at=at)
+
+    def put_back(self, riders: Riders | None) -> None:
+        """What was to go with an advance that was not made goes with the next one."""
+        with self.lock:
+            if self._riders is None:
+                self._riders = riders
 
     def take_riders(self) -> Riders | None:
         """What goes with the advance that is being built."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, ov
 from msgspec.structs import replace
 
 from jumar.core.codec import codec_for
-from jumar.core.naming import check_name
+from jumar.core.naming import check_key, check_name
 from jumar.core.states import CallKind, Effect
 from jumar.engine.policy import ToolPolicy
 from jumar.engine.scope import current_scope
@@ -317,8 +317,8 @@ def _compensate(spec: ToolSpec) -> Any:
 def _using(spec: ToolSpec, options: dict[str, Any]) -> Any:
     given = dict(options)
     key = given.pop("key", spec.key)
-    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 256 or "\x00" in key):
-        raise UsageError(f"key={key!r} is not a text of 1 to 256 characters")
+    if key is not None:
+        check_key(key)
     changes: dict[str, Any] = {}
     if "retries" in given:
         changes["retries"] = _whole("retries", given.pop("retries"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from jumar.core.records import LeaseTime
@@ -26,11 +27,12 @@ def _boot() -> bytes:
 BOOT: bytes = _boot() if hasattr(time, "CLOCK_BOOTTIME") else b"wall"
 
 
-def lease_ms() -> int:
+_ID: int = getattr(time, "CLOCK_BOOTTIME", -1) if BOOT != b"wall" else time.CLOCK_REALTIME
+
+
+def lease_ms(_read: Callable[[int], int] = time.clock_gettime_ns, _clock: int = _ID) -> int:
     """Milliseconds on this host's lease clock."""
-    if BOOT == b"wall":
-        return time.time_ns() // 1_000_000
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return _read(_clock) // 1_000_000
 
 
 def lease_now() -> LeaseTime:

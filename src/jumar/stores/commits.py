@@ -53,13 +53,6 @@ class _Ticket:
         self.answer: Outcome | BaseException | None = None
         self.settled = False
 
-    def result(self) -> Outcome:
-        answer = self.answer
-        if isinstance(answer, BaseException):
-            raise answer
-        assert answer is not None
-        return answer
-
     def resolve_future(self) -> None:
         if self.future.done():
             return
@@ -83,19 +76,23 @@ class CommitQueue:
     def submit(self, change: Change, lane: Lane | None = None) -> Outcome:
         """Commit a change, from any thread, and answer once it is on disk or refused."""
         with self._lock:
-            ticket = _Ticket(_numbered(change, lane))
-            self._pending.append(ticket)
+            change = _numbered(change, lane)
             follows = self._leading
-            if follows:
-                ticket.gate = Lock()
-                ticket.gate.acquire()
-            else:
-                self._leading = True
+            alone = not follows and not self._pending
+            self._leading = True
+            if not alone:
+                ticket = _Ticket(change)
+                if follows:
+                    ticket.gate = Lock()
+                    ticket.gate.acquire()
+                self._pending.append(ticket)
+        if alone:
+            return self._commit_alone(change)
         if follows:
             self._follow(ticket)
         else:
             self._lead(None)
-        return ticket.result()
+        return _given(ticket.answer)
 
     def submit_async(self, change: Change, lane: Lane | None, loop: Loop) -> Any:
         """Queue a change from a loop's own thread; the future answers once it is on disk or refused."""
@@ -108,6 +105,15 @@ class CommitQueue:
         if schedule:
             loop.call_soon(self._flush, loop)
         return ticket.future
+
+    def _commit_alone(self, change: Change) -> Outcome:
+        """Commit the one change there is, in the thread that made it."""
+        try:
+            return _given(self._store.write((change,))[0])
+        except CommitUnknown:
+            return _given(self._settle(change))
+        finally:
+            self._pass_on()
 
     def _follow(self, ticket: _Ticket) -> None:
         """Wait until the ticket is settled, or until the lead is handed to this thread."""
@@ -180,6 +186,9 @@ class CommitQueue:
     def _pass_on(self) -> None:
         """Hand the lead to the first waiting thread, else to a loop, else to nobody."""
         with self._lock:
+            if not self._pending:
+                self._leading = False
+                return
             self._pending = [ticket for ticket in self._pending if ticket.loop is None or not ticket.loop.is_closed()]
             heir = next((ticket for ticket in self._pending if ticket.gate is not None), None)
             if heir is None:
@@ -210,6 +219,14 @@ class CommitQueue:
         except StoreError as error:
             return error
         return StoreError("the store did not say whether a change was made")
+
+
+def _given(answer: Outcome | BaseException | None) -> Outcome:
+    """A store's answer, raised where it is an error."""
+    if isinstance(answer, BaseException):
+        raise answer
+    assert answer is not None
+    return answer
 
 
 def _numbered(change: Change, lane: Lane | None) -> Change:

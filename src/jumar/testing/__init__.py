@@ -1,1 +1,24 @@
-"""."""
+"""What proves a store or an agent durable: a conformance suite for stores, a pure model of one, and what makes runs crash.
+
+Nothing is imported before it is asked for: the suite needs pytest and the state machine Hypothesis, which a program that only
+runs agents has no use for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "ModelStore": "jumar.testing.model",
+    "StoreConformance": "jumar.testing.conformance",
+    "StoreMachine": "jumar.testing.conformance_machine",
+}
+
+__all__ = ["ModelStore", "StoreConformance", "StoreMachine"]  # noqa: F822 (they are found by __getattr__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'jumar.testing' has no attribute {name!r}")

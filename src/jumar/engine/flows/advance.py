@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from jumar.core.changes import Ack, Advance, CallChange, Ending, Guard, Refusal
 from jumar.core.codec import digest, encode_arguments
 from jumar.core.phases import check_phase
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RequestRecord
 from jumar.core.requests import Commit, Flow
 from jumar.core.states import Phase
-from jumar.engine.live import LiveRun
+from jumar.engine.live import LiveRun, Riders
 from jumar.errors import NotStorable, StoreError
 
 
@@ -23,8 +25,37 @@ def advance(
     after: CheckpointRecord | None = None,
 ) -> Flow[Ack]:
     """Record facts of a run that goes on.  Raises Stopped where a guard refuses or the store fails."""
-    outcome = yield from _commit(live, calls, changes, artifacts, requests, events, after, live.phase, None)
+    halt = live.halt
+    if halt is not None and halt.error is not None:
+        raise halt.signal()
+    at = live.wall()
+    change = Advance(
+        run_no=live.run.run_no,
+        owner=live.owner,
+        epoch=live.epoch,
+        phase=live.phase,
+        step=live.step_index,
+        ttl_ms=live.ttl_ms,
+        at=at,
+        control=live.control,
+        answers=live.answers,
+        calls=calls,
+        changes=changes,
+        artifacts=artifacts,
+        requests=requests,
+        events=events,
+        after=after,
+    )
+    riders = live.take_riders()
+    if riders is not None or after is not None:
+        change = _laden(live, change, riders)
+    sent_at = live.clock()
+    try:
+        outcome = yield Commit(change, live.lane)
+    except StoreError as error:
+        raise live.stop(error) from error
     if type(outcome) is Ack:
+        live.seen(outcome, sent_at)
         return outcome
     raise live.refused(outcome)
 
@@ -34,79 +65,59 @@ def leave(
 ) -> Flow[Ack | None]:
     """Take a run out of RUNNING; None where an operator's answer or order came in between, which `live` has seen then."""
     check_phase(live.phase, phase)
-    outcome = yield from _commit(live, (), (), artifacts, (), events, None, phase, ending)
-    if type(outcome) is Ack:
-        return outcome
-    assert isinstance(outcome, Refusal)
-    if outcome.guard is Guard.NEWS and outcome.run is not None:
-        # Nothing was written, so the version given to this advance is the next one's.
-        live.lane.version -= 1
-        live.control, live.answers = outcome.run.control, outcome.run.answers
-        return None
-    raise live.refused(outcome)
-
-
-def _commit(
-    live: LiveRun,
-    calls: tuple[CallRecord, ...],
-    changes: tuple[CallChange, ...],
-    artifacts: tuple[Artifact, ...],
-    requests: tuple[RequestRecord, ...],
-    events: tuple[EventRecord, ...],
-    after: CheckpointRecord | None,
-    phase: Phase,
-    ending: Ending | None,
-) -> Flow[Ack | object]:
-    halt = live.halt
-    if halt is not None and halt.error is not None:
-        raise halt.signal()
-    before = None
-    riders = live.take_riders()
-    if riders is not None:
-        calls += tuple(riders.calls)
-        changes += tuple(riders.changes)
-        events += tuple(riders.events)
-        before = riders.before
-    if (before is not None or after is not None) and live.context:
-        before, after, kept = _with_context(live, before, after)
-        artifacts += kept
     change = Advance(
         run_no=live.run.run_no,
         owner=live.owner,
         epoch=live.epoch,
         phase=phase,
         step=live.step_index,
-        ttl_ms=live.settings.ttl_ms,
+        ttl_ms=live.ttl_ms,
         at=live.wall(),
-        calls=calls,
-        changes=changes,
+        control=live.control,
+        answers=live.answers,
         artifacts=artifacts,
-        before=before,
-        after=after,
-        requests=requests,
         events=events,
         ending=ending,
     )
-    sent_at = live.clock()
+    riders = live.take_riders()
     try:
-        outcome = yield Commit(change, live.lane)
+        outcome = yield Commit(_laden(live, change, riders), live.lane)
     except StoreError as error:
         raise live.stop(error) from error
     if type(outcome) is Ack:
-        live.seen(outcome, sent_at)
-    return outcome
+        return outcome
+    assert isinstance(outcome, Refusal)
+    if outcome.guard is Guard.NEWS and outcome.run is not None:
+        # Nothing was written: the version given to this advance is the next one's, and what rode along rides again.
+        live.lane.version -= 1
+        live.put_back(riders)
+        live.control, live.answers = outcome.run.control, outcome.run.answers
+        return None
+    raise live.refused(outcome)
 
 
-def _with_context(
-    live: LiveRun, before: CheckpointRecord | None, after: CheckpointRecord | None
-) -> tuple[CheckpointRecord | None, CheckpointRecord | None, tuple[Artifact, ...]]:
-    from msgspec.structs import replace
+def _laden(live: LiveRun, change: Advance, riders: Riders | None) -> Advance:
+    """The advance with the rows that ride along, and the run's context with its checkpoints."""
+    before, after, artifacts = None, change.after, change.artifacts
+    if riders is not None:
+        before = riders.before
+        change = replace(
+            change,
+            calls=change.calls + tuple(riders.calls),
+            changes=change.changes + tuple(riders.changes),
+            events=change.events + tuple(riders.events),
+        )
+    if live.context and (before is not None or after is not None):
+        data = _context(live)
+        name = digest(data)
+        before = None if before is None else replace(before, context=name)
+        after = None if after is None else replace(after, context=name)
+        artifacts += (Artifact(name, data),)
+    return replace(change, before=before, after=after, artifacts=artifacts)
 
+
+def _context(live: LiveRun) -> bytes:
     try:
-        data = encode_arguments(live.context)
+        return encode_arguments(live.context)
     except NotStorable as error:
         raise NotStorable(f"run.context: {error.what}", path=error.path, hint=error.hint) from error
-    name = digest(data)
-    before = None if before is None else replace(before, context=name)
-    after = None if after is None else replace(after, context=name)
-    return before, after, (Artifact(name, data),)

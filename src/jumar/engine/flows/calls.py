@@ -102,9 +102,8 @@ def prepare(call: Call, branch: Branch | None) -> Call:
         call.ordinal = call.record.ordinal
         return call
     call.step = branch.step if branch is not None else ""
-    call.ordinal = live.next_ordinal(call.step, policy.name)
+    call.seq, call.ordinal = live.next_numbers(call.step, policy.name)
     call.call_id = call_id_of(call.step, policy.name, call.ordinal, live.generation)
-    call.seq = live.next_seq()
     return call
 
 

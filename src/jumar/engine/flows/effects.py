@@ -20,6 +20,7 @@ from jumar.engine.flows.advance import advance
 from jumar.engine.flows.outcomes import failure_of, how_ended, new_record, raised, record_failure, record_success
 from jumar.engine.flows.settling import note_uncertain, settle_external
 from jumar.engine.live import Wait
+from jumar.engine.logs import WARNING, log
 
 if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
@@ -33,7 +34,11 @@ def make_read(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
     last = attempt + call.policy.retries
     while True:
         live.before_dispatch()
-        ended = yield from invoke(call, attempt)
+        live.begin(call.seq, call.policy.timeout)
+        try:
+            ended: Attempt = yield call.invocation(attempt)
+        finally:
+            live.end(call.seq)
         error = None if ended.timed_out else ended.error
         if error is None and not ended.timed_out:
             return (yield from record_success(call, attempt, ended.value, ended.started_at, ended.ended_at, new=new))
@@ -152,6 +157,8 @@ def _pause(call: Call, attempt: int, failure: Failure, sorted_error: Sorted | No
     live.ride_event(
         EventKind.RETRY, call.seq, f"attempt {attempt} {failure.error_class.label} {failure.type_name[:40]}"
     )
+    why = f"{failure.type_name}: {failure.message}"
+    log(WARNING, live.run_id, call.call_id, "attempt %d failed (%s); the next is in %.2f s", attempt, why, seconds)
     is_long = seconds > live.settings.lease_ttl
     if is_long or call.policy.effect is not Effect.READ:
         yield from _plan(call, attempt, failure, new=new)

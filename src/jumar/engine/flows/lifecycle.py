@@ -23,6 +23,7 @@ from jumar.engine.flows.advance import leave
 from jumar.engine.flows.calls import diverged
 from jumar.engine.flows.giving_up import settle_given_up
 from jumar.engine.live import LiveRun
+from jumar.engine.logs import INFO, log
 from jumar.engine.policy import Settings
 from jumar.engine.scope import Scope
 from jumar.errors import (
@@ -161,6 +162,17 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
     caller takes the agent through it again under the same lease."""
     ended: Attempt = yield Invoke(agent.body, (face, value), {}, Scope(live, live.root, waits=agent.waits))
     yield from _in_flight_settled(live)
+    try:
+        return (yield from _concluded(live, agent, ended))
+    except Stopped as stopped:
+        # The run could not even be ended: it was taken over, say.  That signal is for the agent's code, and the agent is done.
+        if stopped.error is None:
+            raise
+        raise stopped.error from None
+
+
+def _concluded(live: LiveRun, agent: AgentPlan, ended: Attempt) -> Flow[Ended | None]:
+    """The run's next status, by how its agent ended."""
     if live.halt is not None:
         return (yield from _halted(live, agent))
     error = ended.error
@@ -197,9 +209,10 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
     artifact = Artifact(digest(data), data)
     event = EventRecord(EventKind.COMPLETED, live.wall(), None, live.epoch)
     while True:
-        ending = _ending(live, Status.COMPLETED, output_digest=artifact.digest)
+        ending = Ending(status=Status.COMPLETED, output_digest=artifact.digest)
         ack = yield from leave(live, Phase.STOPPED, ending, (artifact,), (event,))
         if ack is not None:
+            log(INFO, live.run_id, None, "the run is completed")
             return Ended((yield from _reread(live)), decoded)
 
 
@@ -208,15 +221,15 @@ def _failed(live: LiveRun, agent: AgentPlan, error: Exception) -> Flow[Ended]:
     error_class = _class_of(live, error)
     event = EventRecord(EventKind.FAILED, live.wall(), None, live.epoch, type(error).__name__[:60])
     while True:
-        ending = _ending(
-            live,
-            Status.FAILED,
+        ending = Ending(
+            status=Status.FAILED,
             error_class=error_class,
             error_type=type(error).__name__,
-            error_message=error.what if isinstance(error, JumarError) else short_message(error),
+            error_message=short_message(error),
         )
         ack = yield from leave(live, live.phase, ending, (), (event,))
         if ack is not None:
+            log(INFO, live.run_id, None, "the run has failed: %s: %s", type(error).__name__, short_message(error))
             return Ended((yield from _reread(live)), None, error)
 
 
@@ -232,13 +245,17 @@ def _halted(live: LiveRun, agent: AgentPlan) -> Flow[Ended | None]:
     if halt.error is not None:
         if isinstance(halt.error, ReplayDiverged):
             return (yield from _diverged(live, agent, halt.error))
+        log(INFO, live.run_id, None, "the run is no longer driven here: %s", halt.error.what)
         raise halt.error
     wait = halt.wait
     assert wait is not None
     event = EventRecord(EventKind.WAITING, live.wall(), None, live.epoch)
-    ending = _ending(live, Status.WAITING, wake_at=wait.wake_at, waiting_on=wait.waiting_on)
+    ending = Ending(status=Status.WAITING, wake_at=wait.wake_at, waiting_on=wait.waiting_on)
     ack = yield from leave(live, live.phase, ending, (), (event,))
-    return None if ack is None else Ended((yield from _reread(live)))
+    if ack is None:
+        return None
+    log(INFO, live.run_id, None, "the run waits: %s", wait.reason)
+    return Ended((yield from _reread(live)))
 
 
 def _diverged(live: LiveRun, agent: AgentPlan, error: ReplayDiverged) -> Flow[Ended]:
@@ -255,13 +272,10 @@ def _released(live: LiveRun) -> Flow[None]:
     event = EventRecord(EventKind.RELEASED, live.wall(), None, live.epoch)
     live.take_riders()
     try:
-        yield from leave(live, live.phase, _ending(live, Status.QUEUED), (), (event,))
+        yield from leave(live, live.phase, Ending(status=Status.QUEUED), (), (event,))
     except Stopped:
         return  # something is started, or the lease is gone: then it runs out
-
-
-def _ending(live: LiveRun, status: Status, **rest: Any) -> Ending:
-    return Ending(status=status, control=live.control, answers=live.answers, **rest)
+    log(INFO, live.run_id, None, "the run is left, to be resumed")
 
 
 def _reread(live: LiveRun) -> Flow[RunRecord]:

@@ -22,6 +22,7 @@ from jumar.core.verdicts import Happened, NotHappened, Unknown
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.outcomes import record_success
 from jumar.engine.live import Wait
+from jumar.engine.logs import WARNING, log
 from jumar.engine.scope import CurrentCall, Scope
 from jumar.errors import JumarError, NotApplied, NotStorable
 
@@ -56,6 +57,8 @@ def note_uncertain(call: Call, attempt: int, failure: Failure) -> Flow[None]:
     )
     event = EventRecord(EventKind.CALL_UNCERTAIN, live.wall(), call.seq, live.epoch, f"attempt {attempt}")
     yield from advance(live, changes=(change,), events=(event,))
+    why = f"{failure.type_name}: {failure.message}"
+    log(WARNING, live.run_id, call.call_id, "attempt %d ended without saying whether it happened (%s)", attempt, why)
 
 
 def settle_external(
@@ -64,11 +67,15 @@ def settle_external(
     """Find out whether attempt `number` happened.  `attempt` is given where it was made by this process."""
     live = call.live
     while True:
+        # What a probe says holds for when it was asked: the attempt may have ended, and acted, while it was answering.
+        asked_at, going_on = live.clock(), attempt is not None and attempt.over_at is None
         verdict = yield from _verdict(call, number, attempt)
         answer = verdict.answer
         if isinstance(answer, Happened):
             return (yield from _happened(call, number, verdict))
-        left = _until_sure(call, boot, dispatch_by, attempt) - live.clock()
+        if going_on and attempt is not None and attempt.over_at is not None:
+            continue
+        left = _until_sure(call, boot, dispatch_by, attempt) - asked_at
         if isinstance(answer, NotHappened) and (left <= 0 or _surely_not(call, attempt)):
             return Settled(False)
         if isinstance(answer, NotHappened) and left <= live.settings.ttl_ms:
@@ -191,11 +198,12 @@ def settle_given_up_call(call: Call) -> Flow[None]:
         yield from _marked(call, record.attempt, CallState.FAILED, mark)
         return
     while True:
+        asked_at = live.clock()
         verdict = yield from _verdict(call, record.attempt, None)
         if isinstance(verdict.answer, Happened):
             yield from _marked(call, record.attempt, CallState.SUCCEEDED, mark)
             return
-        left = _until_sure(call, record.boot, record.dispatch_by, None) - live.clock()
+        left = _until_sure(call, record.boot, record.dispatch_by, None) - asked_at
         is_not = isinstance(verdict.answer, NotHappened)
         if is_not and left <= 0:
             yield from _marked(call, record.attempt, CallState.FAILED, mark)
@@ -227,7 +235,7 @@ def _wait(call: Call, number: int, attempt: Attempt | None, left_ms: int | None)
     request = RequestRecord(identifier, call.seq, call.call_id, number, RequestKind.RESOLVE, live.wall())
     event = EventRecord(EventKind.REQUESTED, live.wall(), call.seq, live.epoch, RequestKind.RESOLVE.label)
     yield from advance(live, requests=(request,), events=(event,))
-    if attempt is not None and attempt.over_at is None:
+    if attempt is not None and attempt.timed_out:
         attempt.late = lambda: _file_late(call, identifier, attempt)
         if attempt.over_at is not None:
             _file_late(call, identifier, attempt)

@@ -24,6 +24,12 @@ SET state = 5
 WHERE run_no = :run_no AND state = 2 AND epoch < :epoch
 RETURNING seq, call_id, attempt;
 
+-- name: run_advance_quietly
+UPDATE run
+SET version = version + 1, phase = ?, step = ?, lease_until = ?, updated_at = ?
+WHERE run_no = ? AND owner = ? AND epoch = ? AND version = ? AND boot = ? AND lease_until > ? AND status = 1
+  AND (1 << phase) & ? <> 0 AND control = ? AND answers = ?;
+
 -- name: run_advance
 UPDATE run
 SET version = version + 1, phase = ?, step = ?, lease_until = ?, updated_at = ?
@@ -56,6 +62,11 @@ INSERT INTO call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effec
                   args_digest, args, args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by,
                   started_at, ended_at, started_version, ended_version, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: call_insert_plain
+INSERT INTO call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation,
+                  args_digest, args, result, started_at, ended_at, started_version, ended_version, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: call_change
 UPDATE call

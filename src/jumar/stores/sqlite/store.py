@@ -34,6 +34,7 @@ from jumar.stores.sqlite.writes import SQL, Undo, apply, run_by_id, run_by_no
 
 T = TypeVar("T")
 
+_BEGIN, _COMMIT = "BEGIN IMMEDIATE", "COMMIT"
 _LAST = "~"  # sorts after every run id
 
 
@@ -56,7 +57,7 @@ class SQLiteStore:
         """See `Store.write`."""
         with self._writing:
             try:
-                return list(self._transaction(changes, wait))
+                return self._transaction(changes, wait)
             except CommitUnknown:
                 raise
             except Exception as error:
@@ -79,19 +80,21 @@ class SQLiteStore:
             return error.refusal
         return translated(error, self._where) if isinstance(error, sqlite3.Error) else error
 
-    def _transaction(self, changes: Sequence[Change], wait: bool) -> list[Outcome]:
+    def _transaction(self, changes: Sequence[Change], wait: bool) -> list[Outcome | Exception]:
         connection = self._writer
-        if wait:
-            patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
-        else:
-            connection.execute("BEGIN IMMEDIATE")
         try:
-            outcomes = [apply(connection, change) for change in changes]
+            connection.execute(_BEGIN)
+        except sqlite3.OperationalError as error:
+            if not wait or not is_busy(error):
+                raise
+            patiently(lambda: connection.execute(_BEGIN))
+        try:
+            outcomes: list[Outcome | Exception] = [apply(connection, change) for change in changes]
         except BaseException:
             self._roll_back()
             raise
         try:
-            connection.execute("COMMIT")
+            connection.execute(_COMMIT)
         except sqlite3.Error as error:
             self._roll_back()
             if primary_code(error) == sqlite3.SQLITE_IOERR:

@@ -1,0 +1,109 @@
+"""The group of all commands, and the way from an error to what is printed and to the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from jumar import __version__
+from jumar.cli import exits
+from jumar.cli.apps import ImportRaised
+from jumar.cli.commands.answering import resolve
+from jumar.cli.commands.demo import demo
+from jumar.cli.commands.driving import resume, run
+from jumar.cli.commands.looking import runs, show, trace
+from jumar.cli.commands.storing import doctor, store
+from jumar.cli.messages import as_usage_error, tell, unknown_command
+from jumar.cli.options import Options, with_app, with_store
+from jumar.errors import JumarError, UsageError
+
+_EPILOG = (
+    "RUN is a run's id, a unique end of one, or `last`. CALL reads like scan#2.search.1.\n\n"
+    "\b\n"
+    "Exit codes:\n"
+    "  0  done                        4  refused (lease, version, conflict)\n"
+    "  1  the run failed              5  damaged data\n"
+    "  2  wrong usage                 6  waits for a time or another run\n"
+    "  3  waits for a person          7  paused or cancelled"
+)
+
+
+class Commands(click.Group):
+    """A group that lists its commands in their own order and says what it has where it is asked for another."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            raise unknown_command(name, list(self.commands), ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@with_store
+@with_app
+@click.version_option(__version__, message="jumar %(version)s")
+def cli() -> None:
+    """Run AI agents that survive crashes, and see, answer and resume their runs."""
+
+
+for _command in (demo, run, resume, runs, show, trace, resolve, doctor, store):
+    cli.add_command(_command)
+
+
+def main(args: list[str] | None = None) -> int:
+    """Carry out one command line; answers its exit code."""
+    words = sys.argv[1:] if args is None else args
+    if "_JUMAR_COMPLETE" in os.environ:  # a shell asks for completions
+        cli.main(words, prog_name="jumar")
+    options = Options()
+    try:
+        code = _invoke(words, options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _pipe_closed()
+
+
+def _invoke(words: list[str], options: Options) -> int:
+    try:
+        with cli.make_context("jumar", list(words), obj=options) as context:
+            code: Any = cli.invoke(context)
+            return int(code or 0)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return exits.USAGE
+    except click.ClickException as error:
+        return _failed(as_usage_error(error), words, options)
+    except JumarError as error:
+        return _failed(error, words, options)
+    except (KeyboardInterrupt, click.Abort):
+        return _failed_with(UsageError("interrupted", hint="Type the command again."), exits.INTERRUPTED, options)
+
+
+def _failed(error: JumarError, words: list[str], options: Options) -> int:
+    # Where the command line itself was wrong, its `--json` may not have been read yet.
+    options.json = options.json or "--json" in words
+    if isinstance(error, ImportRaised):
+        click.echo(error.trace, err=True)
+    return _failed_with(error, error.exit_code, options)
+
+
+def _failed_with(error: JumarError, code: int, options: Options) -> int:
+    tell(error, options)
+    return code
+
+
+def _pipe_closed() -> int:
+    """Whoever read our output has gone: end quietly, and keep the interpreter from flushing into the closed pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return exits.PIPE_CLOSED

@@ -1,0 +1,147 @@
+"""What every command may be told: which store, which app, and whether to answer in JSON.
+
+`--store` and `--app` may stand before the command or after it.  A flag beats the store that a harness was made with, and that
+beats JUMAR_STORE.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from jumar.cli.apps import load_agent, load_harness
+from jumar.errors import UsageError
+from jumar.harness.harness import Harness
+from jumar.stores.opening import SQLITE
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+_APP_VARIABLE = "JUMAR_APP"
+_STORE_VARIABLE = "JUMAR_STORE"
+
+
+class Options:
+    """The options of one invocation, and which run it is about once that is known."""
+
+    def __init__(self) -> None:
+        self.store: str | None = None
+        self.app: str | None = None
+        self.json = False
+        self.run: str | None = None
+
+    def wanted_app(self) -> str | None:
+        """The app to use: the flag's, else JUMAR_APP."""
+        return self.app or os.environ.get(_APP_VARIABLE) or None
+
+    def command(self, *words: str, app: bool = True) -> str:
+        """A command to type next, with the flags that lead to the same store and app as this one.
+
+        Where `app` is needed and none is known, its place is held by the words MODULE:HARNESS.
+        """
+        parts = ["jumar", *(word if word == "JSON" else shlex.quote(word) for word in words)]
+        known = self.wanted_app()
+        if known is not None and known != os.environ.get(_APP_VARIABLE):
+            parts += ["--app", shlex.quote(known)]
+        elif known is None and app:
+            parts += ["--app", "MODULE:HARNESS"]
+        if self.store is not None and (self.store != os.environ.get(_STORE_VARIABLE) or known is not None):
+            parts += ["--store", shlex.quote(self.store)]
+        return " ".join(parts)
+
+
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value:
+            setattr(context.ensure_object(Options), name, value)
+
+    return callback
+
+
+def with_store(command: C) -> C:
+    """Add `--store`."""
+    decorate = click.option(
+        "--store",
+        metavar="ADDRESS",
+        expose_value=False,
+        callback=_keep("store"),
+        help="The store: memory: or sqlite:///PATH. Default: the app's, else JUMAR_STORE, else sqlite:///jumar.db.",
+    )
+    return decorate(command)
+
+
+def with_app(command: C) -> C:
+    """Add `--app`."""
+    decorate = click.option(
+        "--app",
+        metavar="MODULE:HARNESS",
+        expose_value=False,
+        callback=_keep("app"),
+        help="Where the harness is, as site:harness or jobs/site.py:harness. Default: JUMAR_APP.",
+    )
+    return decorate(command)
+
+
+def with_json(command: C) -> C:
+    """Add `--json`."""
+    decorate = click.option(
+        "--json", is_flag=True, expose_value=False, callback=_keep("json"), help="Answer in JSON, errors included."
+    )
+    return decorate(command)
+
+
+@contextmanager
+def opened(options: Options, *, code: bool = False, makes: bool = False) -> Iterator[Harness]:
+    """The harness a command works on: the app's, else a bare one.
+
+    `code` says that the command needs the user's agents or tools; a command that only looks does not import an app where
+    `--store` tells it where to look.  Unless the command `makes` a database, one that is not there is an error: a mistyped path
+    must not leave an empty file behind.
+    """
+    app = options.wanted_app()
+    if app is None or (options.store is not None and not code):
+        harness = Harness(options.store)
+    else:
+        harness = load_harness(app)
+    with using_store(harness, options):
+        if not makes:
+            _require_database(harness)
+        yield harness
+
+
+@contextmanager
+def agent_of(options: Options, target: str) -> Iterator[tuple[Harness, str]]:
+    """The harness and the agent's name of `MODULE:HARNESS:AGENT`, whose app the next commands will name."""
+    options.app, harness, agent = load_agent(target)
+    with using_store(harness, options):
+        yield harness, agent
+
+
+@contextmanager
+def using_store(harness: Harness, options: Options) -> Iterator[None]:
+    """Let the flag's store win over the harness's own, and close what was opened."""
+    try:
+        if options.store is None:
+            yield
+            return
+        with harness.override(store=options.store):
+            yield
+    finally:
+        harness.close()
+
+
+def _require_database(harness: Harness) -> None:
+    address = harness._address()
+    path = address.removeprefix(SQLITE)
+    if not address.startswith(SQLITE) or Path(path).exists():
+        return
+    raise UsageError(
+        f"there is no database at {path}",
+        safe="Nothing was made.",
+        hint="Check --store, --app, JUMAR_STORE and the folder you are in; `jumar run` makes the database.",
+    )

@@ -1,0 +1,109 @@
+"""What is told while something takes its time: nothing for two seconds, then how long it has taken.
+
+On a terminal it is one line that moves and vanishes at the end.  Elsewhere only a wait for another process's lease is told, at its
+beginning and every ten seconds, because a log is no place for a clock.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from jumar.cli.times import lasted
+
+if TYPE_CHECKING:
+    from jumar.cli.screen import Screen
+
+_PATIENCE = 2.0  # seconds before anything is shown
+_BEAT = 0.25
+_LINE_EVERY = 10.0  # seconds between two lines where there is no terminal
+
+
+class Progress:
+    """Tells what is going on from a thread of its own, while the caller works inside the `with`."""
+
+    def __init__(self, text: str, *, quiet: bool = False) -> None:
+        self._text = text
+        self._quiet = quiet
+        self._began = time.monotonic()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="jumar-progress", daemon=True)
+        self._wait: tuple[str, float, float] | None = None  # whose lease, seconds left, when that was heard
+        self._last_line = 0.0
+
+    def __enter__(self) -> Self:
+        if not self._quiet:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def waiting(self, owner: str, left: float) -> None:
+        """A lease that `owner` holds runs out in `left` seconds."""
+        self._wait = (owner, left, time.monotonic())
+
+    def _work(self) -> None:
+        while not self._stop.wait(_BEAT):
+            if self._lease() is not None or time.monotonic() - self._began >= _PATIENCE:
+                break
+        if self._stop.is_set():
+            return
+        from jumar.cli.screen import err
+
+        screen = err()
+        if screen.is_terminal:
+            self._move(screen)
+        else:
+            self._log(screen)
+
+    def _move(self, screen: Screen) -> None:
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        spinner = Spinner(screen.signs.spinner, self._line(screen))
+        # The agent's own prints must stay on standard output: they pass through here only where both are one terminal.
+        both = sys.stdout.isatty()
+        with Live(spinner, console=screen.console, transient=True, redirect_stdout=both, redirect_stderr=both):
+            while not self._stop.wait(_BEAT):
+                spinner.update(text=self._line(screen))
+
+    def _line(self, screen: Screen) -> Any:
+        from rich.text import Text
+
+        text = self._lease() or f"{self._text}: {_elapsed(time.monotonic() - self._began)}"
+        return Text(screen.cut(screen.clean(text), screen.width - 4), no_wrap=True)
+
+    def _log(self, screen: Screen) -> None:
+        while True:
+            lease = self._lease()
+            if lease is not None and time.monotonic() - self._last_line >= _LINE_EVERY:
+                self._last_line = time.monotonic()
+                screen.print(screen.clean(lease))
+            if self._stop.wait(_BEAT):
+                return
+
+    def _lease(self) -> str | None:
+        wait = self._wait
+        if wait is None:
+            return None
+        owner, left, heard = wait
+        if time.monotonic() - heard > 1.0:  # the lease is free, and the run goes on
+            return None
+        return f"waiting for the lease of {owner} to run out: {max(1, round(left))} s"
+
+
+def _elapsed(seconds: float) -> str:
+    return f"{int(seconds)} s" if seconds < 60 else lasted(seconds * 1000)
+
+
+def owner_name(owner: str | None) -> str:
+    """HOST/PID out of the name under which a lease is held."""
+    return "/".join((owner or "another process").split("/")[:2])

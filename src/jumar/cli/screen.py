@@ -1,0 +1,159 @@
+"""What is written to: a stream, its width, its colours, and the signs it can show.
+
+Coloured only on a terminal and without NO_COLOR; 100 columns wide where it is none.  Text of runs (names, results, errors) may
+hold anything: what a stream cannot encode, and what would move a terminal's cursor, is made visible instead.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.style import StyleType
+
+PIPED_WIDTH = 100
+_LEAST_WIDTH = 40
+
+
+@dataclass(frozen=True)
+class Signs:
+    """The signs of one encoding: of calls by what repeating them would do, of their states, and what bars are made of."""
+
+    decision: str
+    read: str
+    idempotent: str
+    external: str
+    mark: str
+    done: str
+    failed: str
+    uncertain: str
+    open: str
+    bar: str
+    bar_left: str  # fills the left half of its cell
+    bar_right: str
+    bar_open: str
+    takeover: str
+    rule: str
+    cut: str
+    times: str
+    dot: str
+    spinner: str
+
+
+UNICODE = Signs(
+    decision="◆",
+    read="○",
+    idempotent="◎",
+    external="▲",
+    mark="·",
+    done="✓",
+    failed="✗",
+    uncertain="?",
+    open="…",
+    bar="━",
+    bar_left="╸",
+    bar_right="╺",
+    bar_open="╍",
+    takeover="┊",
+    rule="─",
+    cut="…",
+    times="×",
+    dot="·",
+    spinner="dots",
+)
+ASCII = Signs(
+    decision="*",
+    read="o",
+    idempotent="=",
+    external="!",
+    mark="-",
+    done="+",
+    failed="x",
+    uncertain="?",
+    open=".",
+    bar="=",
+    bar_left="=",
+    bar_right="=",
+    bar_open="-",
+    takeover="|",
+    rule="-",
+    cut="~",
+    times="x",
+    dot=",",
+    spinner="line",
+)
+
+
+class Screen:
+    """A stream to write aligned, perhaps coloured, lines to."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.console = Console(file=file, highlight=False, markup=False, emoji=False)
+        self.encoding = getattr(file, "encoding", None) or "utf-8"
+        self.signs = UNICODE if _can_show(UNICODE, self.encoding) else ASCII
+        self.is_terminal = self.console.is_terminal
+        self.width = max(_LEAST_WIDTH, self.console.width if self.is_terminal or _columns() else PIPED_WIDTH)
+
+    def print(self, line: Text | str = "", style: StyleType | None = None) -> None:
+        """Write one line as it is: neither wrapped nor cut."""
+        self.console.print(line, style=style, soft_wrap=True)
+
+    def clean(self, text: str) -> str:
+        """`text` on one line, without anything that this stream cannot show or that a terminal would obey."""
+        shown = "".join(character if character.isprintable() else _visible(character) for character in text)
+        return shown.encode(self.encoding, "backslashreplace").decode(self.encoding, "replace")
+
+    def cut(self, text: str, width: int) -> str:
+        """`text` in at most `width` columns, with a sign where something was left out."""
+        if cell_len(text) <= width:
+            return text
+        if width <= 0:
+            return ""
+        sign = self.signs.cut
+        return set_cell_size(text, width - cell_len(sign)).rstrip() + sign
+
+    def pad(self, text: str, width: int, *, right: bool = False) -> str:
+        """`text` in exactly `width` columns."""
+        text = self.cut(text, width)
+        space = " " * (width - cell_len(text))
+        return space + text if right else text + space
+
+
+def out() -> Screen:
+    """Standard output."""
+    return Screen(sys.stdout)
+
+
+def err() -> Screen:
+    """Standard error."""
+    return Screen(sys.stderr)
+
+
+def _columns() -> bool:
+    return os.environ.get("COLUMNS", "").isdigit()
+
+
+def _can_show(signs: Signs, encoding: str) -> bool:
+    try:
+        "".join(vars(signs).values()).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _visible(character: str) -> str:
+    if character.isspace():
+        return " "
+    return ascii(character)[1:-1]
+
+
+def cells(text: Any) -> int:
+    """How many columns a text takes."""
+    return cell_len(text.plain if isinstance(text, Text) else text)

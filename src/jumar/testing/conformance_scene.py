@@ -1,0 +1,253 @@
+"""What the conformance tests share: the hooks a store's test class fills in, and short words for making runs and changes.
+
+Leases need time to pass.  A test that needs an expired one makes it last no time at all and reads the store's own lease clock until it
+has gone past; nothing sleeps, and no wall clock is trusted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from msgspec.structs import replace
+
+from jumar.core.changes import Ack, Advance, Answer, CallChange, Change, Claim, Claimed, Create, Ending, Guard, Outcome
+from jumar.core.changes import Refusal as RefusalAnswer
+from jumar.core.checksums import call_checksum, failure_bytes
+from jumar.core.phases import CLAIMABLE
+from jumar.core.records import Artifact, CallRecord, Failure, RequestRecord, RunRecord
+from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Phase, RequestKind, Status, Verdict, mask
+from jumar.core.store import Store
+
+LONG = 600_000  # milliseconds of a lease that outlives any test
+AT = 1_900_000_000_000  # a wall-clock moment
+ANYTHING_UNFINISHED = mask(*CLAIMABLE)
+
+# How a call is brought into a state by legal steps only.
+_WAYS: dict[CallState, tuple[CallState, ...]] = {
+    CallState.REJECTED: (CallState.AWAITING, CallState.REJECTED),
+    CallState.COMPENSATED: (CallState.SUCCEEDED, CallState.COMPENSATED),
+}
+
+
+class Suite:
+    """The hooks.  A subclass makes the store; each test gets a fresh one and closes it."""
+
+    durable: ClassVar[bool] = True
+    """Whether what was acknowledged is there again after the store was closed and made anew in the same folder."""
+
+    def make_store(self, folder: Path) -> Store:
+        """Open the store that lives in this folder; called again with the same folder, the same one."""
+        raise NotImplementedError("a conformance class makes its store")
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        store = self.make_store(tmp_path)
+        yield store
+        store.close()
+
+    @pytest.fixture
+    def scene(self, store: Store) -> Scene:
+        return Scene(store)
+
+
+def named(data: bytes) -> Artifact:
+    """Bytes with their digest."""
+    return Artifact(hashlib.sha256(data).digest(), data)
+
+
+class Scene:
+    """One store and the short words of the tests."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._numbers = count(1)
+
+    def new_id(self) -> str:
+        """A run id; each sorts after the one before."""
+        number = next(self._numbers)
+        return f"{number:08x}-0000-7000-8000-{number:012x}"
+
+    # --- Writing, and what comes of it. ---
+
+    def write(self, change: Change) -> Outcome:
+        """One change's answer; an error is raised."""
+        answer = self.store.write([change])[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def ack(self, change: Change) -> Ack:
+        """The acknowledgement of a change that must be made."""
+        answer = self.write(change)
+        assert isinstance(answer, Ack), answer
+        return answer
+
+    def claimed(self, change: Claim) -> Claimed:
+        """The answer to a claim that must succeed."""
+        answer = self.write(change)
+        assert isinstance(answer, Claimed), answer
+        return answer
+
+    def refusal(self, change: Change) -> Guard:
+        """The guard that refused a change that must not be made."""
+        answer = self.write(change)
+        assert isinstance(answer, RefusalAnswer), answer
+        assert answer.detail
+        return answer.guard
+
+    # --- Runs. ---
+
+    def create(self, **fields: Any) -> Create:
+        """A new run's creation: QUEUED, unless an owner is given."""
+        given: dict[str, Any] = {
+            "run_id": self.new_id(),
+            "agent": "repair",
+            "agent_version": "1",
+            "task": "fix-the-site",
+            "phase": Phase.IN_CODE,
+            "input": named(b'"fix the site"'),
+            "at": AT,
+            "ttl_ms": LONG,
+        }
+        return Create(**(given | fields))
+
+    def queued(self, **fields: Any) -> RunRecord:
+        """A new run that nobody holds."""
+        change = self.create(**fields)
+        self.ack(change)
+        return self.named(change.run_id)
+
+    def running(self, owner: str = "ann", **fields: Any) -> RunRecord:
+        """A new run under its first owner's lease."""
+        return self.queued(owner=owner, **fields)
+
+    def abandoned(self, **fields: Any) -> RunRecord:
+        """A running run whose lease has run out."""
+        run = self.running(**(fields | {"ttl_ms": 0}))
+        self.until_expired(run)
+        return run
+
+    def waiting(self, **ending: Any) -> RunRecord:
+        """A run that waits."""
+        run = self.running()
+        self.ack(self.advance(run, ending=Ending(status=Status.WAITING, **ending)))
+        return self.again(run)
+
+    def ended(self, status: Status, **ending: Any) -> RunRecord:
+        """A run that has left RUNNING for this status."""
+        run = self.running()
+        self.ack(self.advance(run, ending=Ending(status=status, **ending)))
+        return self.again(run)
+
+    def named(self, run_id: str) -> RunRecord:
+        """A run that must be there."""
+        run = self.store.run(run_id)
+        assert run is not None
+        return run
+
+    def again(self, run: RunRecord) -> RunRecord:
+        """The run as it stands now."""
+        return self.named(run.run_id)
+
+    def until_expired(self, run: RunRecord) -> None:
+        """Let the store's lease clock go past a lease of next to no time."""
+        while (now := self.store.now()).boot == run.boot and now.ms < run.lease_until:
+            assert run.lease_until - now.ms < 1000, "only a short lease is waited for"
+
+    def everything(self, run: RunRecord) -> tuple[Any, ...]:
+        """All the rows of a run, for comparing."""
+        number = run.run_no
+        look = self.store
+        return self.again(run), look.calls(number), look.checkpoints(number), look.requests(number), look.events(number)
+
+    # --- Changes. ---
+
+    def claim(self, run: RunRecord | str, owner: str = "bob", **fields: Any) -> Claim:
+        """Another owner's claim of any run that is not finished."""
+        run_id = run if isinstance(run, str) else run.run_id
+        given: dict[str, Any] = {"ttl_ms": LONG, "at": AT, "statuses": ANYTHING_UNFINISHED}
+        return Claim(run_id=run_id, owner=owner, **(given | fields))
+
+    def advance(self, run: RunRecord, **fields: Any) -> Advance:
+        """An advance of a run as its owner would make it, from the run as it was read."""
+        given: dict[str, Any] = {
+            "run_no": run.run_no,
+            "owner": run.owner,
+            "epoch": run.epoch,
+            "phase": run.phase,
+            "step": run.step,
+            "ttl_ms": LONG,
+            "at": AT,
+            "version": run.version,
+            "control": run.control,
+            "answers": run.answers,
+        }
+        return Advance(**(given | fields))
+
+    def leave(self, run: RunRecord, status: Status, **ending: Any) -> Advance:
+        """An advance that takes a run out of RUNNING."""
+        return self.advance(run, ending=Ending(status=status, **ending))
+
+    def call_in(self, run: RunRecord, state: CallState, seq: int = 1, **fields: Any) -> RunRecord:
+        """Give a run a call that stands in this state; answers the run as it is then."""
+        first, *rest = _WAYS.get(state, (state,))
+        self.ack(self.advance(run, calls=(call(seq, first, epoch=run.epoch, **fields),)))
+        for next_state in rest:
+            self.ack(self.advance(self.again(run), changes=(changed(seq, next_state, epoch=run.epoch),)))
+        return self.again(run)
+
+    def asked(self, run: RunRecord, request_id: str, seq: int = 1, attempt: int = 1) -> RunRecord:
+        """Give a run a request; answers the run as it is then."""
+        self.ack(self.advance(run, requests=(asking(request_id, seq, attempt),)))
+        return self.again(run)
+
+
+def call(seq: int, state: CallState = CallState.SUCCEEDED, **fields: Any) -> CallRecord:
+    """A call with a checksum that holds."""
+    args = fields.pop("args", b'{"query":"ERROR %d"}' % seq)
+    given: dict[str, Any] = {
+        "seq": seq,
+        "call_id": f"scan.search.{seq}",
+        "branch": "",
+        "step": "scan",
+        "ordinal": seq,
+        "kind": CallKind.TOOL,
+        "tool": "search",
+        "effect": Effect.EXTERNAL,
+        "state": state,
+        "attempt": 1,
+        "epoch": 1,
+        "generation": 0,
+        "args_digest": hashlib.sha256(args or b"").digest(),
+        "args": args,
+        "started_at": AT + seq,
+    }
+    if state is CallState.SUCCEEDED:
+        given |= {"result": b'["hit %d"]' % seq, "ended_at": AT + seq + 1}
+    if state is CallState.FAILED:
+        given |= {"failure": Failure("Declined", "no", ErrorClass.PERMANENT), "ended_at": AT + seq + 1}
+    record = CallRecord(**(given | fields))
+    result = record.result if record.result is not None else record.result_artifact
+    checksum = call_checksum(record.call_id, record.args_digest, result, failure_bytes(record.failure))
+    return record if "checksum" in fields else replace(record, checksum=checksum)
+
+
+def changed(seq: int, state: CallState, **fields: Any) -> CallChange:
+    """A call's next state."""
+    return CallChange(**({"seq": seq, "state": state, "attempt": 1, "epoch": 1} | fields))
+
+
+def asking(request_id: str, seq: int = 1, attempt: int = 1) -> RequestRecord:
+    """A request for somebody's verdict on a call."""
+    return RequestRecord(request_id, seq, f"scan.search.{seq}", attempt, RequestKind.RESOLVE, AT)
+
+
+def answering(run: RunRecord, request_id: str, **fields: Any) -> Answer:
+    """Somebody's answer."""
+    given: dict[str, Any] = {"verdict": Verdict.HAPPENED, "value": b'"paid"', "by": "kim", "note": None, "at": AT + 9}
+    return Answer(run_no=run.run_no, request_id=request_id, **(given | fields))
