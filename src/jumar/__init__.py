@@ -1,7 +1,7 @@
 """Jumar makes an AI agent's run durable and undoable.
 
-It wraps the agent you have.  After a crash at any instant the run goes on from its last recorded fact; a confirmed effect is never
-repeated; an effect whose outcome is unknown is never guessed at.  Start with `Harness`.
+It wraps the agent you have.  After a crash at any instant the run goes on from its last recorded fact; a confirmed
+effect is never repeated; an effect whose outcome is unknown is never guessed at.  Start with `Harness`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Which state of a call may follow which.
 
-SUCCEEDED never changes, except to COMPENSATED: a confirmed effect stays confirmed.  None stands for a call that has no row
-yet.  STARTED goes back to PLANNED where an attempt surely was not applied (or may be repeated) and another is to come, so
-that a crash meanwhile leaves nothing uncertain.  As with the phases, the store guards with masks made from this one table.
+SUCCEEDED never changes, except to COMPENSATED: a confirmed effect stays confirmed.  None stands for a call that has
+no row yet.  STARTED goes back to PLANNED where an attempt surely was not applied (or may be repeated) and another is
+to come, so that a crash meanwhile leaves nothing uncertain.  As with the phases, the store guards with masks made
+from this one table.
 """
 
 from __future__ import annotations
@@ -64,5 +65,7 @@ _READ = Effect.READ
 
 
 def needs_started(effect: Effect) -> bool:
-    """Whether a call of this effect commits STARTED before it is sent; repeating a read does no harm, so it need not."""
+    """Whether a call of this effect commits STARTED before it is sent; repeating a read does no harm, so it need
+    not.
+    """
     return effect is not _READ

@@ -44,8 +44,9 @@ class CallChange(Struct, frozen=True, kw_only=True):
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """How a run leaves RUNNING.  Where an operator's order or answer has come since the driver last looked, the change is
-    refused with Guard.NEWS and the driver looks again."""
+    """How a run leaves RUNNING.  Where an operator's order or answer has come since the driver last looked, the
+    change is refused with Guard.NEWS and the driver looks again.
+    """
 
     status: Status
     wake_at: int | None = None
@@ -83,11 +84,11 @@ class Claim(Struct, frozen=True, kw_only=True):
 class Advance(Struct, frozen=True, kw_only=True):
     """The only way a live run changes.  `version` is the one expected; it is given when the advance is queued.
 
-    `control` and `answers` are what the driver saw last of the operators' columns.  They guard an advance with an `ending`;
-    without one they only spare the store from reading back what has not changed.
+    `control` and `answers` are what the driver saw last of the operators' columns.  They guard an advance with an
+    `ending`; without one they only spare the store from reading back what has not changed.
 
-    Of the two checkpoints, `before` stands for the expected version and `after` for the one this advance makes.  Where a
-    version has a checkpoint already, that one stays.
+    Of the two checkpoints, `before` stands for the expected version and `after` for the one this advance makes.
+    Where a version has a checkpoint already, that one stays.
     """
 
     run_no: int
@@ -122,7 +123,7 @@ class Renew(Struct, frozen=True, kw_only=True):
 class Answer(Struct, frozen=True, kw_only=True):
     """Answer a request, once: a compare-and-set on it that adds 1 to the run's `answers` and wakes it.
 
-    `epoch` is given where the answer is a late result of an attempt made under it.
+    `epoch` is given where the answer is a late result of an attempt made under it; it then also replaces a NOT_HAPPENED.
     """
 
     run_no: int
@@ -149,7 +150,9 @@ class Ack(Struct, frozen=True):
 
 
 class Claimed(Struct, frozen=True):
-    """The lease is taken.  `taken_over` says that another owner's had run out; `uncertain` counts the calls so marked."""
+    """The lease is taken.  `taken_over` says that another owner's had run out; `uncertain` counts the calls so
+    marked.
+    """
 
     run: RunRecord
     taken_over: bool

@@ -1,7 +1,8 @@
 """Checksums of what is stored, so that damage is seen where it is read and nothing is guessed from it.
 
-A call row carries a CRC-32 of its id, its arguments' digest and how it ended (cheap enough for every call); a checkpoint
-carries a sha256 of all its fields, being what a recovery stands on; an artifact is named by the sha256 of its bytes.
+A call row carries a CRC-32 of its id, its arguments' digest and how it ended (cheap enough for every call); a
+checkpoint carries a sha256 of all its fields, being what a recovery stands on; an artifact is named by the sha256 of
+its bytes.
 """
 
 from __future__ import annotations

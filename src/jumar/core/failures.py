@@ -1,8 +1,8 @@
 """How errors are sorted, and how long to wait before the next attempt.
 
 An exception is sorted by the first of these that knows it: the user's own table, the exception's own say
-(`NotApplied`), the HTTP status it carries, the names of its types, and last its built-in bases.  Names, not types, because the
-clients that raise them (httpx, requests, the model SDKs) are never imported here.
+(`NotApplied`), the HTTP status it carries, the names of its types, and last its built-in bases.  Names, not types,
+because the clients that raise them (httpx, requests, the model SDKs) are never imported here.
 """
 
 from __future__ import annotations
@@ -152,8 +152,9 @@ def _header(headers: Any, name: str) -> str | None:
 def backoff(attempt: int, asked: float | None, jitter: float, *, first: float = 0.25, cap: float = 60.0) -> float:
     """Seconds to wait after attempt number `attempt` (from 1) failed.
 
-    It doubles from `first` up to `cap`, and `jitter` (0 to 1, drawn by the caller) takes up to half of it off, so that workers that
-    failed together do not return together.  What the other side asked for with Retry-After is never undercut.
+    It doubles from `first` up to `cap`, and `jitter` (0 to 1, drawn by the caller) takes up to half of it off, so
+    that workers that failed together do not return together.  What the other side asked for with Retry-After is never
+    undercut.
     """
     ceiling = min(cap, first * 2.0 ** min(attempt - 1, 30))
     wait = ceiling * (1.0 - jitter / 2.0)

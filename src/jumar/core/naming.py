@@ -1,8 +1,8 @@
 """Ids and names: run ids, call ids, scope paths, slugs and checkpoint names.
 
 A run id is a UUIDv7: 48 bits of Unix milliseconds, then random bits, so that ids sort by age.  A call id reads like
-`scan#2.search.1`: the second entry of step `scan`, the first call of `search` in it.  A branch of a gather or map adds a part such
-as `gather:0` or `map#2:3`: item 3 of the second map.
+`scan#2.search.1`: the second entry of step `scan`, the first call of `search` in it.  A branch of a gather or map
+adds a part such as `gather:0` or `map#2:3`: item 3 of the second map.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ STATUSES: dict[Status, tuple[Status, ...]] = {
 FINAL: frozenset[Status] = frozenset({Status.COMPLETED, Status.CANCELLED})
 CLAIMABLE: frozenset[Status] = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSED})
 
-# An advance that leaves the phase as it is (a checkpoint, a step, a retry) is legal everywhere but where the run stopped.
+# An advance that leaves the phase as it is (a checkpoint, a step, a retry) is legal everywhere but where the run
+# stopped.
 _STAYS: frozenset[Phase] = frozenset(Phase) - {Phase.STOPPED}
 
 PHASE_BEFORE: dict[Phase, int] = {

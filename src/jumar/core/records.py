@@ -1,7 +1,8 @@
 """What the store keeps, as frozen records: a run, its calls, checkpoints, requests and events.
 
-Times called `*_at` are wall-clock milliseconds since 1970.  `lease_until` and `dispatch_by` are milliseconds on the store's
-lease clock, which counts on through suspend and ignores wall-clock jumps; they mean nothing under another `boot`.
+Times called `*_at` are wall-clock milliseconds since 1970.  `lease_until` and `dispatch_by` are milliseconds on the
+store's lease clock, which counts on through suspend and ignores wall-clock jumps; they mean nothing under another
+`boot`.
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ class CallRecord(Struct, frozen=True):
 class CheckpointRecord(Struct, frozen=True):
     """A named restore point.  It holds enums, numbers, digests, times, slugs and references, and no text of anyone's.
 
-    `version` is the version of the run it stands for and `base_version` the one its line begins at; both, and the checksum, are
-    given when it is written.
+    `version` is the version of the run it stands for and `base_version` the one its line begins at; both, and the
+    checksum, are given when it is written.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """References: the only outside thing a cursor or checkpoint may hold, as `kind:id`.
 
 They are checked where they come in.  The kind must be one the harness declares; the id is 1 to 128 characters out of
-`A-Z a-z 0-9 . _ -`.  Shapes of well-known secrets are refused, because a key that once entered a checkpoint stays there.
+`A-Z a-z 0-9 . _ -`.  Shapes of well-known secrets are refused, because a key that once entered a checkpoint stays
+there.
 """
 
 from __future__ import annotations
@@ -13,7 +14,27 @@ from jumar.core.limits import MAX_REFERENCE_ID, MAX_REFERENCES
 from jumar.errors import InvalidReference
 
 KINDS: frozenset[str] = frozenset(
-    ["artifact", "call", "checkpoint", "claim", "commit", "doc", "file", "issue", "item", "job", "order", "record", "report", "run", "step", "task", "ticket", "url-id", "user"]
+    [
+        "artifact",
+        "call",
+        "checkpoint",
+        "claim",
+        "commit",
+        "doc",
+        "file",
+        "issue",
+        "item",
+        "job",
+        "order",
+        "record",
+        "report",
+        "run",
+        "step",
+        "task",
+        "ticket",
+        "url-id",
+        "user",
+    ]
 )
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")

@@ -1,12 +1,12 @@
 """Matching what an agent asks for with what is recorded.
 
 On resume an agent function runs again from the top, and recorded calls answer at once.  Code runs in branches, each
-sequential in itself, and each branch has its own table.  The oldest unmatched record of the branch with the same kind, tool and
-arguments answers; a decision is answered by the oldest decision of the branch whatever its prompt; a call with a `key`
-is answered by the record with that key alone.
+sequential in itself, and each branch has its own table.  The oldest unmatched record of the branch with the same
+kind, tool and arguments answers; a decision is answered by the oldest decision of the branch whatever its prompt; a
+call with a `key` is answered by the record with that key alone.
 
-A read that finds no record runs.  A call that is not a read goes out only if its branch holds no unmatched record of such a
-call: otherwise the code does something else than what was done, and going on might do it twice.
+A read that finds no record runs.  A call that is not a read goes out only if its branch holds no unmatched record of
+such a call: otherwise the code does something else than what was done, and going on might do it twice.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _DECISION: _Slot = (_KIND_DECISION, "", b"")
 class BranchTable:
     """The unmatched records of one branch, oldest first.
 
-    Each record is visited once on loading and once on matching; the calls that are not reads are also kept by every step
-    around them, so that closing a step looks at its own alone and a resume costs the same for every call.
+    Each record is visited once on loading and once on matching; the calls that are not reads are also kept by every
+    step around them, so that closing a step looks at its own alone and a resume costs the same for every call.
     """
 
     __slots__ = ("_effects", "_slots")
@@ -104,7 +104,9 @@ class ReplayTable:
         return table
 
     def match_key(self, kind: CallKind, key: str) -> CallRecord | None:
-        """Take the record with this key, or None.  A key names one call: asked for again, it could answer the wrong one."""
+        """Take the record with this key, or None.  A key names one call: asked for again, it could answer the wrong
+        one.
+        """
         if (kind, key) in self._asked:
             raise UsageError(
                 f"key {key!r} was given to another call of this run already", hint="Give each call a key of its own."

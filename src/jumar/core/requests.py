@@ -1,8 +1,8 @@
 """What a flow may ask of its driver.
 
-A flow is a generator: it yields a request and receives the answer, so one flow serves the plain and the asyncio driver, and every
-yield is a point where a test can crash, delay or reorder.  A request's `__iter__` yields itself, which types the answer:
-`ack = yield from Commit(advance)`.
+A flow is a generator: it yields a request and receives the answer, so one flow serves the plain and the asyncio
+driver, and every yield is a point where a test can crash, delay or reorder.  A request's `__iter__` yields itself,
+which types the answer: `ack = yield from Commit(advance)`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class Request(Generic[T]):
 
 
 class Lane:
-    """Where a run's version is counted: each advance is given the next one when it is queued, so that parallel calls of one
-    run can share a commit."""
+    """Where a run's version is counted: each advance is given the next one when it is queued, so that parallel calls
+    of one run can share a commit.
+    """
 
     __slots__ = ("version",)
 
@@ -76,8 +77,8 @@ class Sleep(Request[None]):
 class Attempt:
     """How an invoked body ended.
 
-    Times are wall-clock milliseconds, but for `over_at`, which is the lease clock's when the body ended, None while it goes on past
-    its timeout.  A late end fills in `value` or `error`, then `over_at`, then calls `late`.
+    Times are wall-clock milliseconds, but for `over_at`, which is the lease clock's when the body ended, None while
+    it goes on past its timeout.  A late end fills in `value` or `error`, then `over_at`, then calls `late`.
     """
 
     __slots__ = ("ended_at", "error", "late", "over_at", "started_at", "timed_out", "value")
@@ -95,9 +96,9 @@ class Attempt:
 class Invoke(Request[Attempt]):
     """Run a body of the user's: it answers how that ended and never throws.
 
-    `scope` is what `current_call()` sees meanwhile.  After `timeout` seconds the answer is given as timed out, and the attempt's
-    `ended_at` stays None while the body goes on; it is then filled in when the body ends after all.  `threaded` sends a plain body
-    of an async run to a worker thread.
+    `scope` is what `current_call()` sees meanwhile.  After `timeout` seconds the answer is given as timed out, and
+    the attempt's `ended_at` stays None while the body goes on; it is then filled in when the body ends after all.
+    `threaded` sends a plain body of an async run to a worker thread.
     """
 
     __slots__ = ("args", "body", "kwargs", "scope", "threaded", "timeout")

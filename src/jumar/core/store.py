@@ -1,7 +1,7 @@
 """What a store must do: keep rows and check guards.  It knows no rules; those reach it as masks and values.
 
-All writing goes through `write`, all else only reads.  A store is used from several threads at once, and its database by several
-processes at once.  Every method may raise `jumar.errors.StoreError`.
+All writing goes through `write`, all else only reads.  A store is used from several threads at once, and its database
+by several processes at once.  Every method may raise `jumar.errors.StoreError`.
 """
 
 from __future__ import annotations
@@ -61,24 +61,25 @@ class Store(Protocol):
     """The twelve methods a store has."""
 
     def write(self, changes: Sequence[Change], *, wait: bool = True) -> list[Outcome | Exception]:
-        """Apply the changes in this order in one transaction and answer each: an Ack or Claimed, a Refusal, or the error
-        that this change alone met.  When this returns, what was acknowledged is on disk.
+        """Apply the changes in this order in one transaction and answer each: an Ack or Claimed, a Refusal, or the
+        error that this change alone met.  When this returns, what was acknowledged is on disk.
 
         Guards, each checked in the transaction that writes:
         - Create: no run has this id.
-        - Claim: the run exists, its status is in `statuses`, no lease on it is live, and where it is WAITING its `wake_at` has
-          passed.  The run's row is locked and updated first; only then are its calls STARTED under an older epoch marked
-          UNCERTAIN.
-        - Advance: the run is RUNNING under this owner, epoch and version, its lease is live on the store's lease clock as
-          read inside this transaction, and its phase allows the new one (`phases.PHASE_BEFORE`).  A CallChange needs
-          the call's state to allow the new one (`call_states.STATE_BEFORE`).  With an `ending`, also: `control` and `answers`
-          are as given, the status allows the new one, and no call is STARTED.
+        - Claim: the run exists, its status is in `statuses`, no lease on it is live, and where it is WAITING its
+          `wake_at` has passed.  The run's row is locked and updated first; only then are its calls STARTED under an
+          older epoch marked UNCERTAIN.
+        - Advance: the run is RUNNING under this owner, epoch and version, its lease is live on the store's lease
+          clock as read inside this transaction, and its phase allows the new one (`phases.PHASE_BEFORE`).  A
+          CallChange needs the call's state to allow the new one (`call_states.STATE_BEFORE`).  With an `ending`,
+          also: `control` and `answers` are as given, the status allows the new one, and no call is STARTED.
         - Renew: RUNNING under this owner and epoch, with a live lease.
-        - Answer: the request is open; where `epoch` is given, the run's epoch is still that one.
+        - Answer: the request is open; where `epoch` is given, the run's epoch is still that one, and the request may
+          also have been answered NOT_HAPPENED: an attempt's own late result outweighs what somebody believed of it.
 
-        A refused change leaves nothing behind, and the others of the batch stand.  On a database error the batch is rolled back
-        and each change commits alone.  With `wait=False` StoreBusy is raised at once where another process writes.
-        Raises CommitUnknown where the outcome of a COMMIT is not known.
+        A refused change leaves nothing behind, and the others of the batch stand.  On a database error the batch is
+        rolled back and each change commits alone.  With `wait=False` StoreBusy is raised at once where another
+        process writes. Raises CommitUnknown where the outcome of a COMMIT is not known.
         """
         ...
 

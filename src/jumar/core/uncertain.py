@@ -1,7 +1,7 @@
 """What an attempt's end means, by effect, and what becomes of a call that may have happened.
 
-Two tables.  `judge` reads how an attempt ended; `RESOLUTION` says how a call left UNCERTAIN, by a crash, an exception or a
-timeout, is settled.  They are where "never repeat a confirmed effect, never guess at an unknown one" is written.
+Two tables.  `judge` reads how an attempt ended; `RESOLUTION` says how a call left UNCERTAIN, by a crash, an exception
+or a timeout, is settled.  They are where "never repeat a confirmed effect, never guess at an unknown one" is written.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def sure_of_not_happened_at(
 ) -> int:
     """The lease-clock millisecond from which "it did not happen" may be believed.
 
-    Before it the attempt, or a request it sent, may still act.  `ended_at` is when the attempt's own thread ended, where
-    this process knows; unknown, the attempt is taken to run until its dispatch-by deadline plus its timeout.
+    Before it the attempt, or a request it sent, may still act.  `ended_at` is when the attempt's own thread ended,
+    where this process knows; unknown, the attempt is taken to run until its dispatch-by deadline plus its timeout.
     """
     if ended_at is None:
         ended_at = dispatch_by + (timeout_ms if timeout_ms is not None else stall_ms)

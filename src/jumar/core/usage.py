@@ -1,8 +1,8 @@
 """What a model's answer cost, read from whatever its client answers.
 
-An answer carries its usage as an attribute or key `usage`, under the names that the providers give its parts; a function
-may also answer a pair (answer, Usage).  Whatever is no sensible count is left out: by the time it is read the call has
-happened, and a figure that cannot be stored must not keep it from being recorded.
+An answer carries its usage as an attribute or key `usage`, under the names that the providers give its parts; a
+function may also answer a pair (answer, Usage).  Whatever is no sensible count is left out: by the time it is read
+the call has happened, and a figure that cannot be stored must not keep it from being recorded.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ class Engine:
         self.settings = settings
         self.io = IO(store, watcher)
         self.leases = LeaseKeeper(self.io, settings.lease_ttl)
-        # Unique for every claim: it tells our own lease from another thread's, and our claim's commit when its answer was lost.
+        # Unique for every claim: it tells our own lease from another thread's, and our claim's commit when its answer
+        # was lost.
         self._name = f"{socket.gethostname()[:40]}/{os.getpid()}/{secrets.token_hex(4)}"
         self._claims = count(1)
 
@@ -70,8 +71,8 @@ class Engine:
         owner = self.new_owner()
         sent_at = self.io.clock()
         ack = yield from start(agent, run_id, task, artifact, owner, self.settings)
-        run = yield from Load(lambda store: store.run(run_id))
-        assert run is not None and run.run_no == ack.run_no
+        run = yield from self._run(run_id)
+        assert run.run_no == ack.run_no
         log(INFO, run_id, None, "a run of %s has started", agent.name)
         return (yield from self._driven(run, owner, [], agent, faces, decoded, sent_at, recovered=False))
 
@@ -128,10 +129,7 @@ class Engine:
             if ended is not None:
                 return ended
             # The answer that the run was about to wait for is there: go through it again under the same lease.
-            seen = yield from Load(lambda store: store.run(live.run_id))
-            if seen is None:
-                raise IntegrityError(f"run {live.run_id} has vanished from the store")
-            run, recovered = seen, True
+            run, recovered = (yield from self._run(run.run_id)), True
             records = yield from self._records(run)
             sent_at = live.progress_at
 
@@ -143,6 +141,12 @@ class Engine:
         finally:
             self.leases.release(live)
 
+    def _run(self, run_id: str) -> Flow[RunRecord]:
+        run = yield from Load(lambda store: store.run(run_id))
+        if run is None:
+            raise IntegrityError(f"run {run_id} has vanished from the store")
+        return run
+
     def _records(self, run: RunRecord) -> Flow[list[CallRecord]]:
         run_no = run.run_no
         return (yield from Load(lambda store: store.calls(run_no)))
@@ -151,7 +155,16 @@ class Engine:
 def _log_claim(claimed: Claimed, agent: str, records: list[CallRecord]) -> None:
     run = claimed.run
     how = "taken over" if claimed.taken_over else "resumed"
-    log(INFO, run.run_id, None, "a run of %s is %s, with %d recorded calls (epoch %d)", agent, how, len(records), run.epoch)
+    log(
+        INFO,
+        run.run_id,
+        None,
+        "a run of %s is %s, with %d recorded calls (epoch %d)",
+        agent,
+        how,
+        len(records),
+        run.epoch,
+    )
     if not claimed.uncertain:
         return
     for record in records:

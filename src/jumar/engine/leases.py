@@ -1,9 +1,9 @@
 """Keeping leases: one background thread a harness renews the runs that this process drives.
 
-It wakes each third of a ttl.  A run is renewed only while its driver makes progress; one that hangs loses its lease, so that another
-process can take it over.  A renewal is a change guarded by owner, epoch and live lease, so it can never revive a lease that was
-lost; one that is refused latches the run.  A store that cannot be reached latches nothing: the run's own trust deadline stops it
-from sending anything new, and the next advance finds out the rest.
+It wakes each third of a ttl.  A run is renewed only while its driver makes progress; one that hangs loses its lease,
+so that another process can take it over.  A renewal is a change guarded by owner, epoch and live lease, so it can
+never revive a lease that was lost; one that is refused latches the run.  A store that cannot be reached latches
+nothing: the run's own trust deadline stops it from sending anything new, and the next advance finds out the rest.
 """
 
 from __future__ import annotations

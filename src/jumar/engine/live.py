@@ -29,8 +29,9 @@ class Wait:
 
 
 class Halt:
-    """A latched stopping signal.  With a `wait` the lease is still ours and what is in flight may still be recorded; with an
-    `error` nothing more may be written."""
+    """A latched stopping signal.  With a `wait` the lease is still ours and what is in flight may still be recorded;
+    with an `error` nothing more may be written.
+    """
 
     __slots__ = ("error", "wait")
 
@@ -48,7 +49,8 @@ class Halt:
 class Riders:
     """Rows that need no commit of their own: they go with the run's next advance, and are lost with the process.
 
-    A step's start, an attempt that is tried again, a call that the agent itself gave up: each matters only where the run goes on.
+    A step's start, an attempt that is tried again, a call that the agent itself gave up: each matters only where the
+    run goes on.
     """
 
     __slots__ = ("before", "calls", "changes", "events")
@@ -61,7 +63,9 @@ class Riders:
 
 
 class LiveRun:
-    """One run under this process's lease.  Used from several threads where the agent fans out; `lock` guards its counters."""
+    """One run under this process's lease.  Used from several threads where the agent fans out; `lock` guards its
+    counters.
+    """
 
     def __init__(
         self,
@@ -139,8 +143,8 @@ class LiveRun:
     def seen(self, ack: Ack, sent_at: int) -> None:
         """An advance sent at `sent_at` was acknowledged.
 
-        What it tells of `control` and `answers` is not taken for seen: nobody has looked at that answer yet, and a run that left
-        RUNNING as if it had would wait for what is there already.
+        What it tells of `control` and `answers` is not taken for seen: nobody has looked at that answer yet, and a
+        run that left RUNNING as if it had would wait for what is there already.
         """
         self.progress_at = sent_at
         self.trust(sent_at)

@@ -1,8 +1,9 @@
 """What Jumar itself logs, on the logger "jumar".
 
-A run's start, resumption, takeover and end at INFO; an attempt that is tried again, a call that may have happened and a lease that
-cannot be renewed at WARNING.  Each record has `run_id` and `call_id` ("-" where it concerns no single call).  A recorded call
-that goes well logs nothing, so that logging costs a run's calls nothing; what happened call by call is in the trace.
+A run's start, resumption, takeover and end at INFO; an attempt that is tried again, a call that may have happened and
+a lease that cannot be renewed at WARNING.  Each record has `run_id` and `call_id` ("-" where it concerns no single
+call).  A recorded call that goes well logs nothing, so that logging costs a run's calls nothing; what happened call
+by call is in the trace.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Where in a run a piece of code stands: which branch, which step, and inside which call.
 
-A context variable carries it.  A branch is sequential code with a replay table of its own: the root, an item of a `gather` or
-`map`, or a step opened in a thread or task of its own.  It remembers which thread or task runs it; code that finds itself in
-another one (a thread started by the agent, say) belongs to no branch, because the order of its calls means nothing.
+A context variable carries it.  A branch is sequential code with a replay table of its own: the root, an item of a
+`gather` or `map`, or a step opened in a thread or task of its own.  It remembers which thread or task runs it; code
+that finds itself in another one (a thread started by the agent, say) belongs to no branch, because the order of its
+calls means nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class Branch:
-    """Sequential code: `path` names it, `step` is the scope path it stands in, `home` the thread or task that runs it."""
+    """Sequential code: `path` names it, `step` is the scope path it stands in, `home` the thread or task that runs
+    it.
+    """
 
     __slots__ = ("_entries", "home", "path", "step", "table")
 
@@ -92,7 +95,8 @@ current_scope: ContextVar[Scope | None] = ContextVar("jumar_scope", default=None
 def current_call() -> CurrentCall | None:
     """The call whose body is running, or None outside of one.
 
-    A tool hands `current_call().idempotency_key` to the service it calls, and puts the run's and call's ids into its own logs.
+    A tool hands `current_call().idempotency_key` to the service it calls, and puts the run's and call's ids into its
+    own logs.
     """
     scope = current_scope.get()
     return None if scope is None else scope.call

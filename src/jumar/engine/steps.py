@@ -15,7 +15,8 @@ from jumar.errors import Stopped
 
 
 class Step:
-    """Entering marks a restore point and names the calls made inside; leaving checks that what is recorded was asked for again.
+    """Entering marks a restore point and names the calls made inside; leaving checks that what is recorded was asked
+    for again.
 
     Opened in a thread or task that runs no branch, the step is a branch of its own, and its name must be the only one.
     It works with `with` and `async with` alike; neither waits for anything.

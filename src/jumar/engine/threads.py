@@ -1,7 +1,7 @@
 """Worker threads: for a plain body with a timeout, and for the items of `gather` and `map`.
 
-They are daemon threads, because a body that never returns must not keep the process from ending; its call is uncertain, and
-the run's next owner settles it.
+They are daemon threads, because a body that never returns must not keep the process from ending; its call is
+uncertain, and the run's next owner settles it.
 """
 
 from __future__ import annotations

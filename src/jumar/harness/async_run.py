@@ -18,8 +18,8 @@ T = TypeVar("T")
 class AsyncRun(Face):
     """An async agent's hold on its run.  The methods are those of Run, to be awaited.
 
-    A call is matched with what is recorded when it is made, not when it is awaited, so `asyncio.gather(run.call(...), run.call(...))` and
-    `asyncio.wait_for(run.call(...), 5)` work as one would think.
+    A call is matched with what is recorded when it is made, not when it is awaited, so `asyncio.gather(run.call(...),
+    run.call(...))` and `asyncio.wait_for(run.call(...), 5)` work as one would think.
     """
 
     _waits = True
@@ -92,8 +92,9 @@ class AsyncRun(Face):
         return adrive(self._perform(self._value(name, source, returns, key)), self._live.io)
 
     async def gather(self, *items: Any) -> tuple[Any, ...]:
-        """Run bound tools, functions without arguments or awaitables side by side; see `Run.gather`.  A plain tool takes a worker
-        thread."""
+        """Run bound tools, functions without arguments or awaitables side by side; see `Run.gather`.  A plain tool
+        takes a worker thread.
+        """
         return tuple(await adrive(self._gather(items), self._live.io))
 
     async def map(self, tool: Callable[..., Any], items: Iterable[Any]) -> list[Any]:

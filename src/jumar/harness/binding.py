@@ -1,7 +1,7 @@
 """From the arguments of one call to their names and values, with defaults applied.
 
-`inspect.Signature.bind` costs several microseconds, so the common shape (no `*args`, no `**kwargs`, and nothing given twice) is
-bound by hand; everything else, mistakes included, goes to `bind`, which also words the error.
+`inspect.Signature.bind` costs several microseconds, so the common shape (no `*args`, no `**kwargs`, and nothing given
+twice) is bound by hand; everything else, mistakes included, goes to `bind`, which also words the error.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def hints_of(function: Callable[..., Any], names: dict[str, Any] | None) -> dict
     """
     target = inspect.unwrap(function)
     if not hasattr(target, "__annotations__"):
-        target = getattr(type(target), "__call__", target)
+        target = getattr(type(target), "__call__", target)  # noqa: B004 - an instance that is called: its class's method
     try:
         return typing.get_type_hints(target, localns=_closure(target) | (names or {}) or None, include_extras=True)
     except NameError:
@@ -81,6 +81,8 @@ def _closure(function: Any) -> dict[str, Any]:
 
 
 def caller_names(depth: int) -> dict[str, Any]:
-    """The local names where a decorator was applied, `depth` frames up: types defined inside a function are found there."""
+    """The local names where a decorator was applied, `depth` frames up: types defined inside a function are found
+    there.
+    """
     frame = sys._getframe(depth + 1)
     return {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)

@@ -1,4 +1,6 @@
-"""Turning what an agent asks for into calls: the one place behind `run.call` and its kin, and behind direct calls of tools."""
+"""Turning what an agent asks for into calls: the one place behind `run.call` and its kin, and behind direct calls of
+tools.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What `Run` and `AsyncRun` share: facts about the run, and the flow behind each method.
 
-Every method builds a flow here, once; the two faces differ only in which driver carries it out, and in the types they show.
+Every method builds a flow here, once; the two faces differ only in which driver carries it out, and in the types they
+show.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ class Face:
         return self._live.context
 
     def step(self, name: str) -> Step:
-        """A named part of the run, as `with run.step("scan"):`.  The calls inside carry its name, and a restore point is kept at its
-        start and its end."""
+        """A named part of the run, as `with run.step("scan"):`.  The calls inside carry its name, and a restore point
+        is kept at its start and its end.
+        """
         return Step(self._live, name, self._home, self._waits)
 
     # --- The flows behind the methods. ---

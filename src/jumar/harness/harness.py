@@ -1,7 +1,7 @@
 """The object that holds a store, tools, agents and settings.
 
-It opens its store at first use.  `run` and `resume` drive a run in this process; the other methods look, or answer what a run
-waits for.  Every one of them has a twin for async code, with an `a` before its name.
+It opens its store at first use.  `run` and `resume` drive a run in this process; the other methods look, or answer
+what a run waits for.  Every one of them has a twin for async code, with an `a` before its name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DEFAULT_STORE = "sqlite:///jumar.db"
 _LATER = frozenset({"workspace", "config", "durability", "budget"})
 
 
-def _twin(method: Callable[Concatenate[Harness, P], R]) -> Callable[Concatenate[Harness, P], Coroutine[Any, Any, R]]:
+def _twin(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
     """The async twin of an operator's method: the same work in a thread, so that no event loop blocks."""
 
     @wraps(method)
@@ -56,10 +56,11 @@ def _twin(method: Callable[Concatenate[Harness, P], R]) -> Callable[Concatenate[
 class Harness:
     """Wraps agents so that their runs survive crashes.
 
-    `store` is `memory:` or `sqlite:///PATH`; without it JUMAR_STORE is taken, else `sqlite:///jumar.db`.  `lease_ttl` is how many
-    seconds a process may go silent before another takes its run over; `stall_timeout` how many a run may make no progress and still
-    be renewed.  `reference_kinds` adds kinds of references that checkpoints may hold, `error_classes` says how exceptions are
-    treated ("transient", "rate-limited", "permanent", ...).  `strict` refuses a resumed decision whose prompt has changed.
+    `store` is `memory:` or `sqlite:///PATH`; without it JUMAR_STORE is taken, else `sqlite:///jumar.db`.  `lease_ttl`
+    is how many seconds a process may go silent before another takes its run over; `stall_timeout` how many a run may
+    make no progress and still be renewed.  `reference_kinds` adds kinds of references that checkpoints may hold,
+    `error_classes` says how exceptions are treated ("transient", "rate-limited", "permanent", ...).  `strict` refuses
+    a resumed decision whose prompt has changed.
     """
 
     def __init__(
@@ -160,6 +161,7 @@ class Harness:
     @overload
     def tool(
         self,
+        /,
         *,
         effect: str = ...,
         name: str | None = ...,
@@ -194,7 +196,9 @@ class Harness:
     @overload
     def agent(self, function: F, /) -> F: ...
     @overload
-    def agent(self, *, tools: Iterable[Any] | None = ..., name: str | None = ..., **later: Any) -> Callable[[F], F]: ...
+    def agent(
+        self, /, *, tools: Iterable[Any] | None = ..., name: str | None = ..., **later: Any
+    ) -> Callable[[F], F]: ...
     def agent(
         self, function: Any = None, /, *, tools: Iterable[Any] | None = None, name: str | None = None, **later: Any
     ) -> Any:
@@ -243,8 +247,9 @@ class Harness:
     ) -> RunResult[Any]:
         """Start a run and drive it until it ends or must wait.
 
-        An error of the agent's makes the run FAILED and is in the result.  Raises JumarError where the run could not be driven on (its
-        lease was lost, the store failed, the code does not do what is recorded).  `task` is a label for people.
+        An error of the agent's makes the run FAILED and is in the result.  Raises JumarError where the run could not
+        be driven on (its lease was lost, the store failed, the code does not do what is recorded).  `task` is a label
+        for people.
         """
         _refuse_later("run", later)
         spec = self._agent(agent)
@@ -266,6 +271,7 @@ class Harness:
 
     def start(
         self,
+        /,
         agent: Callable[..., Any] | str,
         input: Any = None,
         *,
@@ -285,8 +291,8 @@ class Harness:
     ) -> RunResult[Any]:
         """Take a run over and drive it on from its last recorded fact.
 
-        A run that another process holds is waited for until the lease found has run out; LeaseHeld is raised once it is seen renewed,
-        or at once with `wait=False`.  `waiting` is told the seconds left meanwhile.
+        A run that another process holds is waited for until the lease found has run out; LeaseHeld is raised once it
+        is seen renewed, or at once with `wait=False`.  `waiting` is told the seconds left meanwhile.
         """
         _refuse_later("resume", later)
         operations, run_id = self._open(), self.find(run_id)

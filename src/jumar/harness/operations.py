@@ -157,7 +157,8 @@ class Operations:
                 return request
         what = f"run {run.run_id} asks nothing about {call_id}"
         if found:
-            what = f"what was asked about {call_id} has been answered ({found[-1].verdict.label if found[-1].verdict else ''})"
+            verdict = found[-1].verdict
+            what = f"what was asked about {call_id} has been answered ({'' if verdict is None else verdict.label})"
         raise RequestNotFound(what)
 
     def _checked(self, run: RunRecord, request: RequestRecord, result: Any, tools: Mapping[str, ToolSpec]) -> bytes:

@@ -15,7 +15,9 @@ T = TypeVar("T")
 
 
 class WaitingOn(Struct, frozen=True):
-    """Something a run waits for: which call, what is asked (`resolve`), about which attempt, since when (ms since 1970)."""
+    """Something a run waits for: which call, what is asked (`resolve`), about which attempt, since when (ms since
+    1970).
+    """
 
     call_id: str
     kind: str
@@ -31,8 +33,9 @@ class WaitingOn(Struct, frozen=True):
 class RunResult(Struct, Generic[T], frozen=True):
     """How a run stands after `run` or `resume`.
 
-    `status` is one of QUEUED, RUNNING, WAITING, PAUSED, FAILED, COMPLETED, CANCELLED.  `output` is there once it is COMPLETED, `error` where it
-    FAILED in this process.  A WAITING run waits for the requests in `waiting_on`, or until `wake_at` (ms since 1970).
+    `status` is one of QUEUED, RUNNING, WAITING, PAUSED, FAILED, COMPLETED, CANCELLED.  `output` is there once it is
+    COMPLETED, `error` where it FAILED in this process.  A WAITING run waits for the requests in `waiting_on`, or
+    until `wake_at` (ms since 1970).
     """
 
     run_id: str

@@ -65,8 +65,8 @@ class Run(Face):
     ) -> Any:
         """Ask a model: `model(*args, **kwargs)`, once; its answer is recorded, of its prompt only a digest.
 
-        With `returns=Plan` the answer is a Plan, or the JSON text of one.  Usage is read from the answer's `usage`, or from the
-        second of a pair (answer, Usage).
+        With `returns=Plan` the answer is a Plan, or the JSON text of one.  Usage is read from the answer's `usage`,
+        or from the second of a pair (answer, Usage).
         """
         return drive(self._perform(self._decision(model, args, kwargs, returns, key, retries, timeout)), self._live.io)
 
@@ -86,7 +86,8 @@ class Run(Face):
     @overload
     def gather(self, *items: Bound[T] | Callable[[], T]) -> tuple[T, ...]: ...
     def gather(self, *items: Any) -> Any:
-        """Run bound tools (or functions without arguments) side by side, each in a branch and a thread of its own, at most 64 at once.
+        """Run bound tools (or functions without arguments) side by side, each in a branch and a thread of its own, at
+        most 64 at once.
 
         All settle; then the failure of the lowest index is raised, or their results are returned in order.
         """
@@ -97,7 +98,8 @@ class Run(Face):
     @overload
     def map(self, tool: Callable[[T], R], items: Iterable[T]) -> list[R]: ...
     def map(self, tool: Any, items: Iterable[Any]) -> Any:
-        """Call a tool (or function) for each item side by side: a tuple is its arguments, anything else its one argument.
+        """Call a tool (or function) for each item side by side: a tuple is its arguments, anything else its one
+        argument.
 
         Raises MapFailed, which has a result or an exception for each item, where any failed.
         """
@@ -124,10 +126,11 @@ class Run(Face):
         usage: Any = None,
         plan: Any = None,
     ) -> T:
-        """The base of `decide` and `call`, for integrations: run `body` once, as a call of this kind, name and arguments.
+        """The base of `decide` and `call`, for integrations: run `body` once, as a call of this kind, name and
+        arguments.
 
-        `key` is an id the caller has for the call (a model's tool_call_id), `codec` the type of the result, `usage` a Usage or a
-        function that reads one from the result.
+        `key` is an id the caller has for the call (a model's tool_call_id), `codec` the type of the result, `usage` a
+        Usage or a function that reads one from the result.
         """
         call = self._record(kind, name, args, body, key, effect, codec, usage, plan)
         result: T = drive(self._perform(call), self._live.io)

@@ -1,8 +1,8 @@
 """Tools: functions whose calls are recorded.
 
-`harness.tool` and `jumar.tool` return a real function, with the name, docs, signature and sync or async kind of the one they were
-given, so that any framework takes it as a tool of its own.  Inside a run, calling it records the call; outside of a run, and
-inside another tool's body, it just calls through.
+`harness.tool` and `jumar.tool` return a real function, with the name, docs, signature and sync or async kind of the
+one they were given, so that any framework takes it as a tool of its own.  Inside a run, calling it records the call;
+outside of a run, and inside another tool's body, it just calls through.
 """
 
 from __future__ import annotations
@@ -159,11 +159,11 @@ def tool(
 def tool(function: Any = None, /, **options: Any) -> Any:
     """Make a function a tool, for a harness that lists it in an agent's `tools=[...]`.
 
-    `effect` says what repeating a call would do: "read" (nothing; the default), "idempotent" (nothing more, given the same
-    idempotency key), "external" (it would happen twice).  `retries` is the number of further attempts after a passing failure
-    (2 by default), `timeout` seconds.  `not_applied` lists exceptions that promise the call did not happen, `errors` those
-    that the agent gets as they are and that promise the same.  `settle` is the number of seconds after an attempt's end within
-    which a late effect is still reckoned with (two lease ttls by default).
+    `effect` says what repeating a call would do: "read" (nothing; the default), "idempotent" (nothing more, given the
+    same idempotency key), "external" (it would happen twice).  `retries` is the number of further attempts after a
+    passing failure (2 by default), `timeout` seconds.  `not_applied` lists exceptions that promise the call did not
+    happen, `errors` those that the agent gets as they are and that promise the same.  `settle` is the number of
+    seconds after an attempt's end within which a late effect is still reckoned with (two lease ttls by default).
     """
     names = caller_names(1)
     if function is not None:
@@ -295,7 +295,7 @@ def _recording_scope(spec: ToolSpec) -> Any:
         return scope
     if scope.call.kind is not CallKind.TOOL and spec.effect is not Effect.READ:
         raise UsageError(
-            f"{spec.name} was called inside {scope.call.call_id}, a {scope.call.kind.label}, where it would not be recorded",
+            f"{spec.name} was called inside the {scope.call.kind.label} {scope.call.call_id}, which does not record it",
             hint="Return what is to be done, and make the call from the agent itself.",
         )
     return None

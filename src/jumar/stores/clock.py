@@ -1,8 +1,8 @@
 """The lease clock of a single host.
 
-Leases must not be stolen because a wall clock was set, and must run out although the machine slept.  So the clock is the
-kernel's time since boot, suspend included (CLOCK_BOOTTIME), together with the boot's own id: a lease of another boot has
-expired.  Where a system has no such clock, the wall clock stands in and every boot looks the same.
+Leases must not be stolen because a wall clock was set, and must run out although the machine slept.  So the clock is
+the kernel's time since boot, suspend included (CLOCK_BOOTTIME), together with the boot's own id: a lease of another
+boot has expired.  Where a system has no such clock, the wall clock stands in and every boot looks the same.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """Group commit: leader and followers.
 
-Flushing to disk is most of what a commit costs, and one flush serves any number of changes.  A lone change commits directly in
-its own thread.  While a commit is on its way to disk, the changes that arrive wait, and the first of them to wake leads them
-all into the next commit.  Under asyncio, the arrivals of one tick of the loop go together: the first schedules a flush at the
-tick's end, which leads whatever is waiting by then.
+Flushing to disk is most of what a commit costs, and one flush serves any number of changes.  A lone change commits
+directly in its own thread.  While a commit is on its way to disk, the changes that arrive wait, and the first of them
+to wake leads them all into the next commit.  Under asyncio, the arrivals of one tick of the loop go together: the
+first schedules a flush at the tick's end, which leads whatever is waiting by then.
 
-Three rules keep this free of hangs.  A flush that is merely scheduled does not lead: a blocking submit on the loop's own thread
-takes the queued changes along instead of waiting for a callback that it keeps from running.  A loop's thread never waits
-for another process's lock: a flush that finds the database busy, or the disk slow, goes on in a thread of its own.  And whoever
-leads passes the lead on whatever happens to it.
+Three rules keep this free of hangs.  A flush that is merely scheduled does not lead: a blocking submit on the loop's
+own thread takes the queued changes along instead of waiting for a callback that it keeps from running.  A loop's
+thread never waits for another process's lock: a flush that finds the database busy, or the disk slow, goes on in a
+thread of its own.  And whoever leads passes the lead on whatever happens to it.
 
-A run's advances are given their versions here, in the order in which they are queued; so only another process can make one stale.
+A run's advances are given their versions here, in the order in which they are queued; so only another process can
+make one stale.
 """
 
 from __future__ import annotations
@@ -202,7 +203,9 @@ class CommitQueue:
             _call(loop, self._flush, loop)
 
     def _settle(self, change: Change) -> Outcome | Exception:
-        """The answer for a change whose commit had an unknown outcome: read back, and made again where it did not land."""
+        """The answer for a change whose commit had an unknown outcome: read back, and made again where it did not
+        land.
+        """
         try:
             for _ in range(_ATTEMPTS):
                 landed = self._store.read_back(change)
@@ -213,7 +216,8 @@ class CommitQueue:
                 except CommitUnknown:
                     continue
                 if isinstance(answer, Refusal) and answer.guard is Guard.VERSION:
-                    # The first commit may have become visible only now; under our own epoch nobody else counts versions.
+                    # The first commit may have become visible only now; under our own epoch nobody else counts
+                    # versions.
                     return self._store.read_back(change) or answer
                 return answer
         except StoreError as error:

@@ -21,7 +21,9 @@ def check_address(address: str) -> str:
 
 
 def open_store(address: str) -> Store:
-    """Open the store at `memory:` or `sqlite:///PATH` (relative; `sqlite:////PATH` is absolute), bringing its schema up to date."""
+    """Open the store at `memory:` or `sqlite:///PATH` (relative; `sqlite:////PATH` is absolute), bringing its schema
+    up to date.
+    """
     from jumar.stores.sqlite.connection import MEMORY
     from jumar.stores.sqlite.store import SQLiteStore
 

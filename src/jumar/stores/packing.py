@@ -1,7 +1,7 @@
 """How an artifact's bytes are packed: as they are, or with zstd where that makes them smaller.
 
-zstd at level 1 packs JSON about threefold and costs less than the disk write it saves.  It comes with Python 3.14 and from
-`backports.zstd` before; it is imported at the first artifact, since most runs have none.
+zstd at level 1 packs JSON about threefold and costs less than the disk write it saves.  It comes with Python 3.14 and
+from `backports.zstd` before; it is imported at the first artifact, since most runs have none.
 """
 
 from __future__ import annotations

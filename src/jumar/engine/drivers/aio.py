@@ -1,7 +1,7 @@
 """The asyncio driver: carries out the same flows' requests, awaiting where the plain driver blocks.
 
-Commits go through the same queue; those of one tick of the loop go together.  A commit is never given up half-way: a cancellation
-that arrives meanwhile is raised after it, when the flow knows what is on disk.
+Commits go through the same queue; those of one tick of the loop go together.  A commit is never given up half-way: a
+cancellation that arrives meanwhile is raised after it, when the flow knows what is on disk.
 """
 
 from __future__ import annotations

@@ -63,7 +63,9 @@ def advance(
 def leave(
     live: LiveRun, phase: Phase, ending: Ending, artifacts: tuple[Artifact, ...], events: tuple[EventRecord, ...]
 ) -> Flow[Ack | None]:
-    """Take a run out of RUNNING; None where an operator's answer or order came in between, which `live` has seen then."""
+    """Take a run out of RUNNING; None where an operator's answer or order came in between, which `live` has seen
+    then.
+    """
     check_phase(live.phase, phase)
     change = Advance(
         run_no=live.run.run_no,

@@ -1,8 +1,8 @@
 """A call: matched with what is recorded, or made and recorded.
 
 Everything an agent does that must not be done twice comes through here: tool calls, model decisions, recorded values,
-checkpoints.  `prepare` matches a call in the moment the agent asks for it, so that awaitables gathered in an async agent are
-matched in the order in which they were written down; `perform` is the flow that answers it.
+checkpoints.  `prepare` matches a call in the moment the agent asks for it, so that awaitables gathered in an async
+agent are matched in the order in which they were written down; `perform` is the flow that answers it.
 """
 
 from __future__ import annotations
@@ -187,7 +187,8 @@ def diverged(record: CallRecord, asked: str) -> ReplayDiverged:
     """The error for code that does something else than what is recorded, with both sides."""
     recorded = f"{record.call_id}({shown(record.args or b'')})"
     return ReplayDiverged(
-        f"the agent's code does not do what is recorded\n  Recorded: {recorded}, {record.state.label}\n  Asked:    {asked}",
+        "the agent's code does not do what is recorded"
+        f"\n  Recorded: {recorded}, {record.state.label}\n  Asked:    {asked}",
         recorded=recorded,
         asked=asked,
     )

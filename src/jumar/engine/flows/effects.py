@@ -1,7 +1,7 @@
 """Making a call: attempts, retries, and what becomes of one that may have happened.
 
-A read is run and recorded in one advance.  Anything else commits STARTED first, so that whoever takes the run over knows
-that it may have been sent.  How each end is judged stands in `core.uncertain`; this file only carries it out.
+A read is run and recorded in one advance.  Anything else commits STARTED first, so that whoever takes the run over
+knows that it may have been sent.  How each end is judged stands in `core.uncertain`; this file only carries it out.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def invoke(call: Call, attempt: int) -> Flow[Attempt]:
     live = call.live
     live.begin(call.seq, call.policy.timeout)
     try:
-        return (yield call.invocation(attempt))
+        ended: Attempt = yield call.invocation(attempt)
+        return ended
     finally:
         live.end(call.seq)
 
@@ -131,7 +132,8 @@ def _send(call: Call, attempt: int, dispatch_by: int) -> Flow[Attempt | None]:
     """Run the body; None where it must not be sent any more."""
     live = call.live
     if live.halt is not None:
-        # Another branch stopped the run while STARTED was on its way to disk; this call was not sent, and the record says so.
+        # Another branch stopped the run while STARTED was on its way to disk; this call was not sent, and the record
+        # says so.
         yield from _plan(call, attempt, _not_sent(call), new=False)
         raise live.halt.signal()
     if live.clock() > dispatch_by:
@@ -148,8 +150,8 @@ def _not_sent(call: Call) -> Failure:
 def _pause(call: Call, attempt: int, failure: Failure, sorted_error: Sorted | None, *, new: bool) -> Flow[bool]:
     """Wait before the next attempt: in place, or, longer than a lease, as a run that waits with `wake_at`.
 
-    Answers whether the call still has no row.  An effect that is tried again is put back to PLANNED first, so that a crash during
-    the pause leaves nothing uncertain.
+    Answers whether the call still has no row.  An effect that is tried again is put back to PLANNED first, so that a
+    crash during the pause leaves nothing uncertain.
     """
     live = call.live
     asked = sorted_error.retry_after if sorted_error is not None else None
@@ -190,8 +192,8 @@ def _plan(call: Call, attempt: int, failure: Failure, *, new: bool) -> Flow[None
 def _given_up(call: Call, attempt: int, ended: Attempt, *, new: bool) -> None:
     """The agent cancelled the call from outside, as `asyncio.wait_for` does, or the process is being torn down.
 
-    That matters only where the agent goes on, so it rides with the next advance: a read is then FAILED as cancelled, and an effect
-    UNCERTAIN, to be settled before the run ends.  On replay the call waits to be given up again.
+    That matters only where the agent goes on, so it rides with the next advance: a read is then FAILED as cancelled,
+    and an effect UNCERTAIN, to be settled before the run ends.  On replay the call waits to be given up again.
     """
     if type(ended.error).__name__ != "CancelledError":
         return

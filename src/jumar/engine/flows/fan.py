@@ -1,7 +1,7 @@
 """Several branches side by side: `gather` and `map`.
 
-Each item is a branch with a replay table of its own, so they may finish in any order, die anywhere and go on elsewhere.  All of
-them settle before anything is raised.
+Each item is a branch with a replay table of its own, so they may finish in any order, die anywhere and go on
+elsewhere.  All of them settle before anything is raised.
 """
 
 from __future__ import annotations

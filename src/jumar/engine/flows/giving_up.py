@@ -1,7 +1,7 @@
 """Calls that the agent gave up while they were being made, settled before the run ends.
 
-The agent has gone on without their answer, and on replay it must go on the same way; so the call keeps its mark and only its
-state is settled: no run ends with an effect that nobody knows about.
+The agent has gone on without their answer, and on replay it must go on the same way; so the call keeps its mark and
+only its state is settled: no run ends with an effect that nobody knows about.
 """
 
 from __future__ import annotations

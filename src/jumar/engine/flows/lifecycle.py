@@ -1,7 +1,7 @@
 """A run from its creation or claim to its end.
 
-`start` creates a run and takes its lease in one commit.  `take_over` waits for a lease that somebody else may hold.  `drive` runs
-the agent over what is recorded, and turns how that ended into the run's next status.
+`start` creates a run and takes its lease in one commit.  `take_over` waits for a lease that somebody else may hold.
+`drive` runs the agent over what is recorded, and turns how that ended into the run's next status.
 """
 
 from __future__ import annotations
@@ -96,9 +96,10 @@ def start(
 def take_over(
     run_id: str, owner: str, settings: Settings, *, wait: bool, waiting: Callable[[float], None] | None
 ) -> Flow[Claimed | RunRecord]:
-    """Claim a run.  One that another process holds is waited for until the lease found has run out; LeaseHeld is raised as soon as
-    that lease is seen renewed, or at once without `wait`.  A run that waits for somebody, or for a later time, is answered as it is.
-    `waiting` is told the seconds still to wait."""
+    """Claim a run.  One that another process holds is waited for until the lease found has run out; LeaseHeld is
+    raised as soon as that lease is seen renewed, or at once without `wait`.  A run that waits for somebody, or for a
+    later time, is answered as it is. `waiting` is told the seconds still to wait.
+    """
     found: tuple[int, int] | None = None
     while True:
         wall, _ = yield from Now()
@@ -158,14 +159,16 @@ def read_input(agent: AgentPlan, run: RunRecord) -> Flow[Any]:
 
 
 def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended | None]:
-    """Run the agent and record how it ended.  None where the run was to wait, and what it waited for arrived meanwhile: the
-    caller takes the agent through it again under the same lease."""
+    """Run the agent and record how it ended.  None where the run was to wait, and what it waited for arrived
+    meanwhile: the caller takes the agent through it again under the same lease.
+    """
     ended: Attempt = yield Invoke(agent.body, (face, value), {}, Scope(live, live.root, waits=agent.waits))
     yield from _in_flight_settled(live)
     try:
         return (yield from _concluded(live, agent, ended))
     except Stopped as stopped:
-        # The run could not even be ended: it was taken over, say.  That signal is for the agent's code, and the agent is done.
+        # The run could not even be ended: it was taken over, say.  That signal is for the agent's code, and the agent
+        # is done.
         if stopped.error is None:
             raise
         raise stopped.error from None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _NOT_STORABLE = "ResultNotStorable"
 # Looking an enum member up by its class costs a fifth of a microsecond in Python 3.11.
 _DECISION, _SUCCEEDED = CallKind.DECISION, CallState.SUCCEEDED
+_NOTHING_KEPT: tuple[Artifact, ...] = ()
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -41,7 +42,7 @@ def how_ended(call: Call, attempt: Attempt, wall_ms: int) -> tuple[Ended, Any]:
         return Ended.RETURNED, None
     policy = call.policy
     sorted_error = classify(error, call.live.settings.error_classes, wall_ms)
-    if isinstance(error, NotApplied) or isinstance(error, policy.not_applied):
+    if isinstance(error, (NotApplied, *policy.not_applied)):
         return Ended.NOT_APPLIED, sorted_error
     if isinstance(error, policy.errors):
         return Ended.DECLARED, sorted_error
@@ -51,8 +52,8 @@ def how_ended(call: Call, attempt: Attempt, wall_ms: int) -> tuple[Ended, Any]:
 def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_at: int, *, new: bool) -> Flow[Any]:
     """Record that the call happened, with its result, in one advance; answers what the agent gets.
 
-    A result that cannot be stored does not undo what happened: the call is SUCCEEDED all the same, and the agent gets an error
-    that names the place inside the result, now and on every replay.
+    A result that cannot be stored does not undo what happened: the call is SUCCEEDED all the same, and the agent gets
+    an error that names the place inside the result, now and on every replay.
     """
     policy = call.policy
     failure: Failure | None = None
@@ -135,7 +136,7 @@ def check_size(data: bytes) -> None:
     """NotStorable for a value too large to keep."""
     if len(data) > MAX_VALUE_BYTES:
         raise NotStorable(
-            f"the value has {len(data) / 1_000_000:.1f} MB as JSON; at most {MAX_VALUE_BYTES // (1024 * 1024)} MiB are kept",
+            f"the value has {len(data) / 1_000_000:.1f} MB as JSON; at most {MAX_VALUE_BYTES >> 20} MiB are kept",
             hint="Keep large data outside and return a reference to it.",
         )
 
@@ -158,9 +159,9 @@ def new_record(
     """The first record of a call, and the artifact that holds its arguments where they are large."""
     policy, live, data = call.policy, call.live, call.args_json
     if policy.kind is _DECISION:
-        args, args_artifact, kept = None, None, ()  # of a prompt only the digest is kept
+        args, args_artifact, kept = None, None, _NOTHING_KEPT  # of a prompt only the digest is kept
     elif len(data) <= INLINE_BYTES:
-        args, args_artifact, kept = data, None, ()
+        args, args_artifact, kept = data, None, _NOTHING_KEPT
     else:
         args, args_artifact, kept = None, call.args_digest, (Artifact(call.args_digest, data),)
     record = CallRecord(
@@ -213,7 +214,7 @@ def replayed(call: Call, record: CallRecord) -> Flow[Any]:
         return call.policy.codec.decode(data)
     except NotStorable as error:
         raise CallFailed(
-            f"what call {record.call_id} returned when it was made is not of the type that {call.policy.name} has now: {error.what}",
+            f"what call {record.call_id} returned is not of the type that {call.policy.name} has now: {error.what}",
             call_id=record.call_id,
             type_name=_NOT_STORABLE,
             message=error.what,

@@ -1,8 +1,9 @@
 """Settling a call that may have happened: evidence, the tool's probe, a person.
 
-In this order: a late result of the attempt itself; an answer that a person has given; the tool's probe.  "It happened" counts at
-once.  "It did not happen" counts only when the attempt can no longer act (`core.uncertain.sure_of_not_happened_at`); a probe
-asked before that is asked again after it.  Where nobody knows, the run waits for a person.
+In this order: a late result of the attempt itself; an answer that a person has given; the tool's probe.  "It
+happened" counts at once.  "It did not happen" counts only when the attempt can no longer act
+(`core.uncertain.sure_of_not_happened_at`); a probe asked before that is asked again after it.  Where nobody knows,
+the run waits for a person.
 """
 
 from __future__ import annotations
@@ -134,14 +135,16 @@ def _probe(call: Call, number: int) -> Flow[Happened[Any] | NotHappened | Unknow
         live.end(call.seq)
     if ended.error is not None and not isinstance(ended.error, Exception):
         raise ended.error
-    answer = ended.value
-    if ended.timed_out or ended.error is not None or not isinstance(answer, (Happened, NotHappened, Unknown)):
-        if isinstance(answer, type) and issubclass(answer, (NotHappened, Unknown)):
-            answer = answer()  # the class itself was returned, which can mean only one thing
-        else:
-            answer = Unknown()
+    answer = Unknown() if ended.timed_out or ended.error is not None else _understood(ended.value)
     live.ride_event(EventKind.PROBED, call.seq, type(answer).__name__)
     return answer
+
+
+def _understood(answer: Any) -> Happened[Any] | NotHappened | Unknown:
+    """A probe's answer; where the class itself was returned it can mean only one thing."""
+    if isinstance(answer, (Happened, NotHappened, Unknown)):
+        return answer
+    return NotHappened() if answer is NotHappened else Unknown()
 
 
 def _happened(call: Call, number: int, verdict: _Verdict) -> Flow[Settled]:
@@ -152,7 +155,8 @@ def _happened(call: Call, number: int, verdict: _Verdict) -> Flow[Settled]:
         try:
             value = call.policy.codec.decode(verdict.stored)
         except NotStorable as error:
-            # Checked when it was given; the tool's type has changed since.  The person's word that it happened still holds.
+            # Checked when it was given; the tool's type has changed since.  The person's word that it happened still
+            # holds.
             value = _Unfit(error)
     decoded = yield from record_success(call, number, value, 0, call.live.wall(), new=False)
     return Settled(True, decoded)

@@ -1,8 +1,9 @@
 """Opening a SQLite database: the file, its settings, its schema.
 
-Several processes may open a fresh file at once.  Turning on WAL and closing the last connection take locks that SQLite's own
-busy handler does not wait for, so every step here is tried again while the database is busy.  Migrations run inside one
-immediate transaction that reads the schema's number first: the process that comes second finds the work done.
+Several processes may open a fresh file at once.  Turning on WAL and closing the last connection take locks that
+SQLite's own busy handler does not wait for, so every step here is tried again while the database is busy.  Migrations
+run inside one immediate transaction that reads the schema's number first: the process that comes second finds the
+work done.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Whether a path lies on a filesystem where SQLite's locks and the host's lease clock can be relied on.
 
 On a network filesystem file locks are not what WAL needs, and a second host would read the leases of the first with
-another clock.  Such a path is refused at opening.  The decision reads a mount table's text, so it is tested without mounting.
+another clock.  Such a path is refused at opening.  The decision reads a mount table's text, so it is tested without
+mounting.
 """
 
 from __future__ import annotations

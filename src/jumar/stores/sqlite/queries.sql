@@ -94,7 +94,8 @@ ON CONFLICT (run_no, call_seq, kind, attempt) DO NOTHING;
 -- name: request_answer
 UPDATE request
 SET verdict = :verdict, value = :value, answered_by = :by, note = :note, answered_at = :at
-WHERE request_id = :request_id AND run_no = :run_no AND verdict IS NULL
+WHERE request_id = :request_id AND run_no = :run_no
+  AND (verdict IS NULL OR (verdict = 1 AND :epoch IS NOT NULL))
   AND (:epoch IS NULL OR :epoch = (SELECT epoch FROM run WHERE run_no = :run_no))
 RETURNING call_seq;
 

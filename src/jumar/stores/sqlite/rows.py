@@ -1,4 +1,6 @@
-"""Rows to records and back.  Enums are looked up in tuples by their number, which is what makes long histories load fast."""
+"""Rows to records and back.  Enums are looked up in tuples by their number, which is what makes long histories load
+fast.
+"""
 
 from __future__ import annotations
 
@@ -47,16 +49,10 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 def run_record(row: Row) -> RunRecord:
     """A row of `run` as selected by the queries."""
     try:
-        return RunRecord(
-            *row[:5],
-            Status(row[5]),
-            Phase(row[6]),
-            *row[7:14],
-            Control(row[14]),
-            *row[15:20],
-            None if row[20] is None else ErrorClass(row[20]),
-            *row[21:],
-        )
+        values = list(row)
+        values[5], values[6], values[14] = Status(row[5]), Phase(row[6]), Control(row[14])
+        values[20] = None if row[20] is None else ErrorClass(row[20])
+        return RunRecord(*values)
     except ValueError as error:
         raise IntegrityError(f"the row of run {row[1]} is damaged ({error})") from error
 
@@ -107,7 +103,9 @@ def is_plain(record: CallRecord) -> bool:
 
 
 def plain_call_row(run_no: int, record: CallRecord, version: int) -> Row:
-    """The values of a new `call` row that `is_plain`.  Binding a null costs sqlite3 a look-up, so those are left out."""
+    """The values of a new `call` row that `is_plain`.  Binding a null costs sqlite3 a look-up, so those are left
+    out.
+    """
     return (
         run_no,
         record.seq,

@@ -1,8 +1,8 @@
 """The SQLite store: one connection that writes and one that reads, each used by one thread at a time.
 
-In WAL mode readers never wait for the writer.  A database in memory has no WAL and no second connection: there the writer
-reads too.  Locks of other processes are waited for here, with short random pauses, so that no "database is locked" reaches a
-user while the others are making progress.
+In WAL mode readers never wait for the writer.  A database in memory has no WAL and no second connection: there the
+writer reads too.  Locks of other processes are waited for here, with short random pauses, so that no "database is
+locked" reaches a user while the others are making progress.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ _LAST = "~"  # sorts after every run id
 
 
 class SQLiteStore:
-    """A store in one SQLite file, or in memory for the path ":memory:".  See `jumar.core.store.Store` for its methods."""
+    """A store in one SQLite file, or in memory for the path ":memory:".  See `jumar.core.store.Store` for its
+    methods.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,7 +1,8 @@
 """Applying one change inside an open transaction.
 
-Each function runs its guarded statement first and writes every other row from what that returned, so that nothing lands where
-the guard matched nothing.  A guard that fails after something was written raises `Undo`: the caller rolls back.
+Each function runs its guarded statement first and writes every other row from what that returned, so that nothing
+lands where the guard matched nothing.  A guard that fails after something was written raises `Undo`: the caller rolls
+back.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ _NUMBER = {phase: phase.value for phase in Phase}  # reading .value of an enum m
 
 
 class Undo(Exception):
-    """A guard failed after rows were written; the transaction must be rolled back.  `refusal` is the change's answer."""
+    """A guard failed after rows were written; the transaction must be rolled back.  `refusal` is the change's
+    answer.
+    """
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.detail)
@@ -179,8 +182,8 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
 def _go_on(connection: sqlite3.Connection, advance: Advance, now: int) -> Any:
     """The guarded update of a run that goes on; answers control and answers.
 
-    They hardly ever change, and reading them back costs as much as the update itself.  So the first try takes them as last seen; where
-    that matches nothing, they may be what has changed, and the second try reads them.
+    They hardly ever change, and reading them back costs as much as the update itself.  So the first try takes them as
+    last seen; where that matches nothing, they may be what has changed, and the second try reads them.
     """
     phase = advance.phase
     values = (
