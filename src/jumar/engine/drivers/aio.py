@@ -44,6 +44,8 @@ async def adrive(flow: Flow[T], io: IO) -> T:
                 cancelled = interrupted or cancelled
             elif cancelled is not None and type(request) is Invoke:
                 answer = _not_run(cancelled, io)
+            elif cancelled is not None and type(request) is Sleep:
+                raise cancelled
             else:
                 answer = await _carry_out(request, io)
             if watcher is not None:
@@ -167,16 +169,19 @@ async def _in_thread(request: Invoke, io: IO) -> Attempt:
         run_body(ran, lambda: request.body(*request.args, **request.kwargs), io.clock, io.wall)
         try:
             loop.call_soon_threadsafe(ended)
-        except RuntimeError:  # the loop is gone, and with it whoever waited
-            return
+        except RuntimeError:  # the loop is gone, and with it whoever waited; what is known now may still be filed
+            file()
+
+    def file() -> None:
+        attempt.value, attempt.error, attempt.over_at = ran.value, ran.error, ran.over_at
+        if attempt.timed_out and attempt.late is not None:
+            attempt.late()
 
     def ended() -> None:
-        attempt.value, attempt.error, attempt.over_at = ran.value, ran.error, ran.over_at
         if not over.done():
             attempt.ended_at = ran.ended_at
             over.set_result(None)
-        elif attempt.timed_out and attempt.late is not None:
-            attempt.late()
+        file()
 
     start(context, work, "jumar-call")
     try:

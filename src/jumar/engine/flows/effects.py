@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING, Any
 from jumar.core.changes import CallChange
 from jumar.core.checksums import call_checksum, failure_bytes
 from jumar.core.failures import Sorted, backoff
-from jumar.core.records import EventRecord, Failure
+from jumar.core.records import Failure
 from jumar.core.requests import Attempt, Flow, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Level
 from jumar.core.uncertain import Ended, Judgement, judge
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.outcomes import failure_of, how_ended, new_record, raised, record_failure, record_success
-from jumar.engine.flows.settling import note_uncertain, settle_external
+from jumar.engine.flows.settling import note_given_up, note_uncertain, settle_external
 from jumar.engine.live import Wait
 from jumar.engine.logs import WARNING, log
 
 if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
-
-_CANCELLED = Failure("CancelledError", "the agent gave the call up", ErrorClass.CANCELLED, cancelled=True)
 
 
 def make_read(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
@@ -43,7 +41,7 @@ def make_read(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
         if error is None and not ended.timed_out:
             return (yield from record_success(call, attempt, ended.value, ended.started_at, ended.ended_at, new=new))
         if error is not None and not isinstance(error, Exception):
-            _given_up(call, attempt, ended, new=new)
+            note_given_up(call, attempt, error, CallState.FAILED, new=new, ended=ended)
             raise error
         how, sorted_error = how_ended(call, ended, live.wall())
         failure = failure_of(call, how, sorted_error, error)
@@ -66,7 +64,7 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
         error = None if ended is None or ended.timed_out else ended.error
         if error is not None and not isinstance(error, Exception):
             assert ended is not None
-            _given_up(call, attempt, ended, new=False)
+            note_given_up(call, attempt, error, CallState.UNCERTAIN, new=False, ended=ended)
             raise error
         how, sorted_error = (Ended.NOT_SENT, None) if ended is None else how_ended(call, ended, live.wall())
         judgement = judge(call.policy.effect, how)
@@ -168,7 +166,11 @@ def _pause(call: Call, attempt: int, failure: Failure, sorted_error: Sorted | No
     if is_long:
         wake_at = live.wall() + int(seconds * 1000)
         raise live.wait(Wait(f"call {call.call_id} is tried again later", None, wake_at))
-    yield from Sleep(seconds)
+    try:
+        yield from Sleep(seconds)
+    except BaseException as error:
+        note_given_up(call, attempt, error, CallState.FAILED, new=new)
+        raise
     return new
 
 
@@ -187,39 +189,3 @@ def _plan(call: Call, attempt: int, failure: Failure, *, new: bool) -> Flow[None
         checksum=call_checksum(call.call_id, call.args_digest, None, failure_bytes(failure)),
     )
     yield from advance(call.live, changes=(change,))
-
-
-def _given_up(call: Call, attempt: int, ended: Attempt, *, new: bool) -> None:
-    """The agent cancelled the call from outside, as `asyncio.wait_for` does, or the process is being torn down.
-
-    That matters only where the agent goes on, so it rides with the next advance: a read is then FAILED as cancelled,
-    and an effect UNCERTAIN, to be settled before the run ends.  On replay the call waits to be given up again.
-    """
-    if type(ended.error).__name__ != "CancelledError":
-        return
-    live = call.live
-    checksum = call_checksum(call.call_id, call.args_digest, None, failure_bytes(_CANCELLED))
-    state = CallState.FAILED if call.policy.effect is Effect.READ else CallState.UNCERTAIN
-    if new:
-        record, _ = new_record(
-            call,
-            state,
-            attempt,
-            failure=_CANCELLED,
-            started_at=ended.started_at,
-            ended_at=ended.ended_at,
-            checksum=checksum,
-        )
-        with live.lock:
-            live.ride().calls.append(record)
-        return
-    change = CallChange(
-        seq=call.seq, state=state, attempt=attempt, epoch=live.epoch, failure=_CANCELLED, checksum=checksum
-    )
-    with live.lock:
-        live.ride().changes.append(change)
-        if state is CallState.UNCERTAIN:
-            live.ride().events.append(
-                EventRecord(EventKind.CALL_UNCERTAIN, live.wall(), call.seq, live.epoch, "cancelled")
-            )
-    live.given_up.append(call)

@@ -17,11 +17,11 @@ from jumar.core.checksums import call_checksum, failure_bytes
 from jumar.core.naming import request_id
 from jumar.core.records import EventRecord, Failure, RequestRecord
 from jumar.core.requests import Attempt, Flow, Invoke, Load, Sleep
-from jumar.core.states import CallState, Effect, EventKind, RequestKind, Verdict
+from jumar.core.states import CallState, Effect, ErrorClass, EventKind, RequestKind, Verdict
 from jumar.core.uncertain import sure_of_not_happened_at
 from jumar.core.verdicts import Happened, NotHappened, Unknown
 from jumar.engine.flows.advance import advance
-from jumar.engine.flows.outcomes import record_success
+from jumar.engine.flows.outcomes import new_record, record_success
 from jumar.engine.live import Wait
 from jumar.engine.logs import WARNING, log
 from jumar.engine.scope import CurrentCall, Scope
@@ -30,6 +30,7 @@ from jumar.errors import JumarError, NotApplied, NotStorable
 if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
 
+_GIVEN_UP = Failure("CancelledError", "the agent gave the call up", ErrorClass.CANCELLED, cancelled=True)
 _LOOK_SECONDS = 0.2  # how often a wait in place looks for a late result
 
 
@@ -62,10 +63,59 @@ def note_uncertain(call: Call, attempt: int, failure: Failure) -> Flow[None]:
     log(WARNING, live.run_id, call.call_id, "attempt %d ended without saying whether it happened (%s)", attempt, why)
 
 
+def note_given_up(
+    call: Call, attempt: int, error: BaseException, state: CallState, *, new: bool, ended: Attempt | None = None
+) -> None:
+    """The agent cancelled the call from outside, as `asyncio.wait_for` does; `state` is what is left of it.
+
+    That matters only where the agent goes on, so it rides with the next advance.  On replay the call waits to be given
+    up again; one left UNCERTAIN is settled before the run ends.  Any other error than a cancellation means that the
+    process is being torn down.
+    """
+    if type(error).__name__ != "CancelledError":
+        return
+    live = call.live
+    at = live.wall()
+    times = (at, at) if ended is None else (ended.started_at, ended.ended_at)
+    checksum = call_checksum(call.call_id, call.args_digest, None, failure_bytes(_GIVEN_UP))
+    with live.lock:
+        riders = live.ride()
+        if new:
+            record, _ = new_record(
+                call, state, attempt, failure=_GIVEN_UP, started_at=times[0], ended_at=times[1], checksum=checksum
+            )
+            riders.calls.append(record)
+            return
+        riders.changes.append(
+            CallChange(
+                seq=call.seq,
+                state=state,
+                attempt=attempt,
+                epoch=live.epoch,
+                failure=_GIVEN_UP,
+                ended_at=times[1],
+                checksum=checksum,
+            )
+        )
+        if state is CallState.UNCERTAIN:
+            riders.events.append(EventRecord(EventKind.CALL_UNCERTAIN, at, call.seq, live.epoch, "cancelled"))
+            live.given_up.append(call)
+
+
 def settle_external(
     call: Call, number: int, boot: bytes | None, dispatch_by: int | None, attempt: Attempt | None = None
 ) -> Flow[Settled]:
     """Find out whether attempt `number` happened.  `attempt` is given where it was made by this process."""
+    try:
+        return (yield from _settle(call, number, boot, dispatch_by, attempt))
+    except BaseException as error:
+        note_given_up(call, number, error, CallState.UNCERTAIN, new=False)
+        raise
+
+
+def _settle(
+    call: Call, number: int, boot: bytes | None, dispatch_by: int | None, attempt: Attempt | None
+) -> Flow[Settled]:
     live = call.live
     while True:
         # What a probe says holds for when it was asked: the attempt may have ended, and acted, while it was answering.
