@@ -92,10 +92,10 @@ class Engine:
     ) -> Flow[Ended]:
         """Take a run over and drive it on from its last recorded fact."""
         owner = self.new_owner()
-        sent_at = self.io.clock()
-        claimed = yield from take_over(run_id, owner, self.settings, wait=wait, waiting=waiting)
-        if not isinstance(claimed, Claimed):
-            return (yield from stored_end(agent, claimed))
+        taken = yield from take_over(run_id, owner, self.settings, self.io.clock, wait=wait, waiting=waiting)
+        if not isinstance(taken, tuple):
+            return (yield from stored_end(agent, taken))
+        claimed, sent_at = taken
         value = yield from read_input(agent, claimed.run)
         records = yield from self._records(claimed.run)
         _log_claim(claimed, agent.name, records)

@@ -12,9 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from jumar.core.changes import Ack, Claim, Claimed, Create, Ending, Guard, Refusal
-from jumar.core.codec import TypedCodec, digest
+from jumar.core.codec import TypedCodec, check_size, digest
 from jumar.core.failures import classify, short_message
-from jumar.core.limits import MAX_VALUE_BYTES
 from jumar.core.phases import CLAIMABLE, FINAL
 from jumar.core.records import Artifact, EventRecord, RunRecord
 from jumar.core.requests import Attempt, Commit, Flow, Invoke, Load, Now, Sleep
@@ -65,8 +64,7 @@ class Ended(Struct, frozen=True):
 def input_artifact(codec: TypedCodec, value: Any) -> tuple[Artifact, Any]:
     """A run's input as it is stored, and as the agent gets it."""
     data, decoded = codec.round_trip(value)
-    if len(data) > MAX_VALUE_BYTES:
-        raise NotStorable(f"the input has {len(data) / 1_000_000:.1f} MB as JSON; at most 4 MiB are kept")
+    check_size(data, "the input has")
     return Artifact(digest(data), data), decoded
 
 
@@ -94,19 +92,27 @@ def start(
 
 
 def take_over(
-    run_id: str, owner: str, settings: Settings, *, wait: bool, waiting: Callable[[float], None] | None
-) -> Flow[Claimed | RunRecord]:
+    run_id: str,
+    owner: str,
+    settings: Settings,
+    clock: Callable[[], int],
+    *,
+    wait: bool,
+    waiting: Callable[[float], None] | None,
+) -> Flow[tuple[Claimed, int] | RunRecord]:
     """Claim a run.  One that another process holds is waited for until the lease found has run out; LeaseHeld is
     raised as soon as that lease is seen renewed, or at once without `wait`.  A run that waits for somebody, or for a
-    later time, is answered as it is. `waiting` is told the seconds still to wait.
+    later time, is answered as it is. `waiting` is told the seconds still to wait. With the claim comes the lease-clock
+    millisecond when it was sent, from which the lease may be trusted.
     """
     found: tuple[int, int] | None = None
     while True:
         wall, _ = yield from Now()
         change = Claim(run_id=run_id, owner=owner, ttl_ms=settings.ttl_ms, at=wall, statuses=_RESUMABLE)
+        sent_at = clock()
         outcome = yield from Commit(change)
         if isinstance(outcome, Claimed):
-            return outcome
+            return outcome, sent_at
         assert isinstance(outcome, Refusal)
         if outcome.guard is Guard.NOT_DUE and outcome.run is not None:
             return outcome.run
@@ -205,8 +211,7 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
         return (yield from _halted(live, agent))
     try:
         data, decoded = agent.output_codec.round_trip(output)
-        if len(data) > MAX_VALUE_BYTES:
-            raise NotStorable(f"the output has {len(data) / 1_000_000:.1f} MB as JSON; at most 4 MiB are kept")
+        check_size(data, "the output has")
     except NotStorable as error:
         return (yield from _failed(live, agent, error))
     artifact = Artifact(digest(data), data)
