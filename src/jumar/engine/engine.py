@@ -34,7 +34,7 @@ from jumar.engine.leases import LeaseKeeper
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, WARNING, log
 from jumar.engine.policy import Settings
-from jumar.errors import IntegrityError
+from jumar.errors import IntegrityError, Stopped
 
 Faces = Callable[[LiveRun], Any]  # makes the object an agent gets as its first argument
 
@@ -43,9 +43,9 @@ class Engine:
     """Drives runs on one store."""
 
     def __init__(self, store: Store, settings: Settings, watcher: Watcher | None = None) -> None:
-        self.store = store
+        self.store = store if watcher is None else watcher.around(store)
         self.settings = settings
-        self.io = IO(store, watcher)
+        self.io = IO(self.store, watcher)
         self.leases = LeaseKeeper(self.io, settings.lease_ttl)
         # Unique for every claim: it tells our own lease from another thread's, and our claim's commit when its answer
         # was lost.
@@ -99,7 +99,8 @@ class Engine:
         value = yield from read_input(agent, claimed.run)
         records = yield from self._records(claimed.run)
         _log_claim(claimed, agent.name, records)
-        return (yield from self._driven(claimed.run, owner, records, agent, faces, value, sent_at, recovered=True))
+        recovered = claimed.run.epoch > 1
+        return (yield from self._driven(claimed.run, owner, records, agent, faces, value, sent_at, recovered=recovered))
 
     def _driven(
         self,
@@ -125,7 +126,7 @@ class Engine:
             )
             live.allowed_tools = agent.tools
             with self._kept(live):
-                ended = yield from drive(live, agent, faces(live), value)
+                ended = yield from _driven_once(live, agent, faces(live), value)
             if ended is not None:
                 return ended
             # The answer that the run was about to wait for is there: go through it again under the same lease.
@@ -140,6 +141,7 @@ class Engine:
             yield
         finally:
             self.leases.release(live)
+            live.close()
 
     def _run(self, run_id: str) -> Flow[RunRecord]:
         run = yield from Load(lambda store: store.run(run_id))
@@ -150,6 +152,16 @@ class Engine:
     def _records(self, run: RunRecord) -> Flow[list[CallRecord]]:
         run_no = run.run_no
         return (yield from Load(lambda store: store.calls(run_no)))
+
+
+def _driven_once(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended | None]:
+    """Drive the agent once; a signal that stops the run while its end is being recorded leaves as the error it carries."""
+    try:
+        return (yield from drive(live, agent, face, value))
+    except Stopped as stopped:
+        if stopped.error is not None:
+            raise stopped.error from None
+        raise
 
 
 def _log_claim(claimed: Claimed, agent: str, records: list[CallRecord]) -> None:

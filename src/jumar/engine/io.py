@@ -13,8 +13,12 @@ from jumar.stores.commits import CommitQueue
 
 
 class Watcher(Protocol):
-    """Sees every request of every flow, before it is carried out and after, and may raise to crash there."""
+    """Sees every request of every flow, before it is carried out and after, and may raise to crash there.
 
+    `around` gets the store at its opening and answers the one to use, so that a crashed world can be kept from writing.
+    """
+
+    def around(self, store: Store) -> Store: ...
     def before(self, request: Request[Any]) -> None: ...
     def after(self, request: Request[Any], answer: Any) -> None: ...
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import threading
+from copy import copy
 from typing import Any
 
 from jumar.core.changes import Ack, Outcome, Refusal
+from jumar.core.codec import digest, encode_arguments
+from jumar.core.limits import check_size
 from jumar.core.naming import checkpoint_name
-from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RunRecord
+from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RunRecord
 from jumar.core.replay import ReplayTable
 from jumar.core.requests import Lane
 from jumar.core.states import EventKind, Level
 from jumar.engine.io import IO
 from jumar.engine.policy import Settings
 from jumar.engine.scope import Branch
-from jumar.errors import JumarError, LeaseLost, Stopped, UsageError
+from jumar.errors import JumarError, LeaseLost, NotStorable, RunEnded, Stopped, UsageError
 
 
 class Wait:
@@ -30,19 +33,21 @@ class Wait:
 
 class Halt:
     """A latched stopping signal.  With a `wait` the lease is still ours and what is in flight may still be recorded;
-    with an `error` nothing more may be written.
+    with an `error` nothing more may be written.  Once the run is `over` in this process there is no agent left to stop:
+    whoever still holds on to it gets the ordinary error.
     """
 
-    __slots__ = ("error", "wait")
+    __slots__ = ("error", "over", "wait")
 
-    def __init__(self, wait: Wait | None, error: JumarError | None) -> None:
+    def __init__(self, wait: Wait | None, error: JumarError | None, *, over: bool = False) -> None:
         self.wait = wait
         self.error = error
+        self.over = over
 
-    def signal(self) -> Stopped:
+    def signal(self) -> BaseException:
         """A fresh exception to raise; one instance raised in several threads would mix up their tracebacks."""
         if self.error is not None:
-            return Stopped(self.error.what, self.error)
+            return copy(self.error) if self.over else Stopped(self.error.what, self.error)
         return Stopped(self.wait.reason if self.wait is not None else "the run stopped")
 
 
@@ -53,10 +58,11 @@ class Riders:
     run goes on.
     """
 
-    __slots__ = ("before", "calls", "changes", "events")
+    __slots__ = ("before", "calls", "changes", "context", "events")
 
     def __init__(self) -> None:
         self.before: CheckpointRecord | None = None
+        self.context: tuple[Artifact, ...] = ()
         self.calls: list[CallRecord] = []
         self.changes: list[Any] = []
         self.events: list[EventRecord] = []
@@ -90,7 +96,7 @@ class LiveRun:
         self.wall = io.wall
         self.recovered = recovered
         self.phase = run.phase
-        self.step_index = run.step
+        self.step_index = 0  # an agent that runs again from the top enters its steps again
         self.generation = run.generation
         self.lane = Lane(run.version)
         self.control: int = run.control.value
@@ -117,14 +123,20 @@ class LiveRun:
         if self.halt is not None:
             raise self.halt.signal()
 
-    def stop(self, error: JumarError) -> Stopped:
+    def stop(self, error: JumarError) -> BaseException:
         """Latch an error after which this process drives the run no further; answers what to raise."""
         with self.lock:
             if self.halt is None or self.halt.error is None:
                 self.halt = Halt(None, error)
             return self.halt.signal()
 
-    def wait(self, wait: Wait) -> Stopped:
+    def close(self) -> None:
+        """The agent has ended, one way or another: nothing more is done under this lease."""
+        error = RunEnded(f"run {self.run_id} was used after its agent had ended")
+        with self.lock:
+            self.halt = Halt(None, error, over=True)
+
+    def wait(self, wait: Wait) -> BaseException:
         """Latch that the run waits; the earliest wake-up of several wins.  Answers what to raise."""
         with self.lock:
             if self.halt is None:
@@ -155,7 +167,7 @@ class LiveRun:
         if until > self.trusted_until:
             self.trusted_until = until
 
-    def refused(self, outcome: Outcome) -> Stopped:
+    def refused(self, outcome: Outcome) -> BaseException:
         """Latch what a guard's refusal means; answers what to raise."""
         assert isinstance(outcome, Refusal)
         return self.stop(outcome.error())
@@ -219,19 +231,45 @@ class LiveRun:
         with self.lock:
             self.ride().events.append(event)
 
-    def ride_checkpoint(self, level: Level, trigger: str, step: str) -> None:
+    def kept_context(self) -> tuple[Artifact, ...]:
+        """The run's context as a checkpoint keeps it: nothing where it is empty; NotStorable where it is no data.
+
+        It is written when the checkpoint is asked for and before anything is sent, so that a context which cannot be
+        stored never stands in the way of recording what has happened.
+        """
+        if not self.context:
+            return ()
+        try:
+            data = encode_arguments(self.context)
+            check_size(data)
+        except NotStorable as error:
+            raise NotStorable(f"run.context: {error.what}", path=error.path, hint=error.hint) from error
+        return (Artifact(digest(data), data),)
+
+    def ride_checkpoint(self, level: Level, trigger: str, step: str, context: tuple[Artifact, ...]) -> None:
         """Keep the present version as a restore point; of two for the same version the coarser one stays."""
-        record = self.checkpoint_record(level, trigger, step)
+        record = self.checkpoint_record(level, trigger, step, context)
         with self.lock:
             riders = self.ride()
             if riders.before is None or level <= riders.before.level:
-                riders.before = record
+                riders.before, riders.context = record, context
 
-    def checkpoint_record(self, level: Level, trigger: str, step: str, refs: tuple[str, ...] = ()) -> CheckpointRecord:
+    def checkpoint_record(
+        self, level: Level, trigger: str, step: str, context: tuple[Artifact, ...], refs: tuple[str, ...] = ()
+    ) -> CheckpointRecord:
         """A restore point for where the run stands now."""
         at = self.wall()
         name = checkpoint_name(self.run.task, step, level, at)
-        return CheckpointRecord(name, level, trigger, refs=refs, step=self.step_index, phase=self.phase, created_at=at)
+        return CheckpointRecord(
+            name,
+            level,
+            trigger,
+            refs=refs,
+            step=self.step_index,
+            phase=self.phase,
+            context=context[0].digest if context else None,
+            created_at=at,
+        )
 
     def put_back(self, riders: Riders | None) -> None:
         """What was to go with an advance that was not made goes with the next one."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.core.naming import below, entered, idempotency_key, step_part
 from jumar.core.states import CallKind, Effect
+from jumar.errors import UsageError
 
 if TYPE_CHECKING:
     from jumar.engine.live import LiveRun
@@ -90,6 +91,27 @@ class Scope:
 
 
 current_scope: ContextVar[Scope | None] = ContextVar("jumar_scope", default=None)
+
+
+def branch_here(live: LiveRun, home: Any) -> Branch | None:
+    """The branch that the calling code runs in, None where it runs in none; UsageError inside a call's body, or inside
+    another run.
+    """
+    scope = current_scope.get()
+    branch = live.root
+    if scope is not None:
+        if scope.live is not live:
+            raise UsageError(
+                f"run {live.run_id} was used inside run {scope.live.run_id}",
+                hint="Use the run that the agent was given.",
+            )
+        if scope.call is not None:
+            raise UsageError(
+                f"the run was used inside {scope.call.call_id}, whose body is one call",
+                hint="Make further calls from the agent itself; a tool called by its name inside another just runs.",
+            )
+        branch = scope.branch
+    return branch if branch.home == home else None
 
 
 def current_call() -> CurrentCall | None:

@@ -10,8 +10,8 @@ from jumar.core.naming import check_label, step_part
 from jumar.core.states import EventKind, Level
 from jumar.engine.flows.calls import diverged
 from jumar.engine.live import LiveRun
-from jumar.engine.scope import Branch, Scope, current_scope
-from jumar.errors import Stopped
+from jumar.engine.scope import Branch, Scope, branch_here, current_scope
+from jumar.errors import NotStorable, Stopped
 
 
 class Step:
@@ -36,10 +36,10 @@ class Step:
     def __enter__(self) -> Self:
         live = self._live
         live.check()
-        scope = current_scope.get()
-        branch = scope.branch if scope is not None and scope.live is live else live.root
         home = self._here()
-        if branch.home != home:
+        branch = branch_here(live, home)
+        context = live.kept_context()
+        if branch is None:
             self._own = True
             branch = live.own_branch(step_part(self._label, 1))
             branch.home = home
@@ -51,7 +51,7 @@ class Step:
         self._token = current_scope.set(Scope(live, branch, waits=self._waits))
         with live.lock:
             live.step_index += 1
-        live.ride_checkpoint(Level.STEP, "step-start", self.path)
+        live.ride_checkpoint(Level.STEP, "step-start", self.path, context)
         live.ride_event(EventKind.STEP_STARTED, None, self.path)
         return self
 
@@ -74,7 +74,13 @@ class Step:
         if left is not None:
             raise live.stop(diverged(left, f"the end of step {path}, without this call"))
         live.ride_event(EventKind.STEP_ENDED, None, path)
-        live.ride_checkpoint(Level.STEP, "step-end", path)
+        try:
+            context = live.kept_context()
+        except NotStorable:
+            if error is None:
+                raise
+            return  # the error that the step ends with goes first
+        live.ride_checkpoint(Level.STEP, "step-end", path, context)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()

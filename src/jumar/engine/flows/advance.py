@@ -5,13 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jumar.core.changes import Ack, Advance, CallChange, Ending, Guard, Refusal
-from jumar.core.codec import digest, encode_arguments
 from jumar.core.phases import check_phase
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RequestRecord
 from jumar.core.requests import Commit, Flow
 from jumar.core.states import Phase
 from jumar.engine.live import LiveRun, Riders
-from jumar.errors import NotStorable, StoreError
+from jumar.errors import StoreError
 
 
 def advance(
@@ -47,8 +46,8 @@ def advance(
         after=after,
     )
     riders = live.take_riders()
-    if riders is not None or after is not None:
-        change = _laden(live, change, riders)
+    if riders is not None:
+        change = _laden(change, riders)
     sent_at = live.clock()
     try:
         outcome = yield Commit(change, live.lane)
@@ -83,7 +82,7 @@ def leave(
     )
     riders = live.take_riders()
     try:
-        outcome = yield Commit(_laden(live, change, riders), live.lane)
+        outcome = yield Commit(change if riders is None else _laden(change, riders), live.lane)
     except StoreError as error:
         raise live.stop(error) from error
     if type(outcome) is Ack:
@@ -98,28 +97,13 @@ def leave(
     raise live.refused(outcome)
 
 
-def _laden(live: LiveRun, change: Advance, riders: Riders | None) -> Advance:
-    """The advance with the rows that ride along, and the run's context with its checkpoints."""
-    before, after, artifacts = None, change.after, change.artifacts
-    if riders is not None:
-        before = riders.before
-        change = replace(
-            change,
-            calls=change.calls + tuple(riders.calls),
-            changes=change.changes + tuple(riders.changes),
-            events=change.events + tuple(riders.events),
-        )
-    if live.context and (before is not None or after is not None):
-        data = _context(live)
-        name = digest(data)
-        before = None if before is None else replace(before, context=name)
-        after = None if after is None else replace(after, context=name)
-        artifacts += (Artifact(name, data),)
-    return replace(change, before=before, after=after, artifacts=artifacts)
-
-
-def _context(live: LiveRun) -> bytes:
-    try:
-        return encode_arguments(live.context)
-    except NotStorable as error:
-        raise NotStorable(f"run.context: {error.what}", path=error.path, hint=error.hint) from error
+def _laden(change: Advance, riders: Riders) -> Advance:
+    """The advance with the rows that ride along."""
+    return replace(
+        change,
+        before=riders.before,
+        calls=change.calls + tuple(riders.calls),
+        changes=change.changes + tuple(riders.changes),
+        artifacts=change.artifacts + riders.context,
+        events=change.events + tuple(riders.events),
+    )

@@ -13,7 +13,9 @@ from typing import Any
 from jumar.core.call_states import needs_started
 from jumar.core.checksums import call_checksum
 from jumar.core.codec import digest
+from jumar.core.limits import check_size
 from jumar.core.naming import call_id as call_id_of
+from jumar.core.naming import check_key
 from jumar.core.records import CallRecord
 from jumar.core.requests import Flow, Invoke
 from jumar.core.states import CallKind, CallState, EventKind, Level
@@ -66,6 +68,8 @@ class Call:
         self.args = args
         self.kwargs = kwargs
         self.args_json = args_json
+        if policy.kind is not CallKind.DECISION:  # of a prompt only the digest is kept
+            check_size(args_json, f"the arguments of {policy.name} have")
         self.args_digest = digest(args_json)
         self.key = key
         self.branch: Branch | None = None
@@ -88,6 +92,7 @@ def prepare(call: Call, branch: Branch | None) -> Call:
     live, policy = call.live, call.policy
     call.branch = branch
     if call.key is not None:
+        check_key(call.key)
         with live.lock:
             call.record = live.table.match_key(policy.kind, call.key)
     elif branch is not None:
@@ -209,11 +214,11 @@ def mark(call: Call, level: Level, trigger: str, refs: tuple[str, ...] = ()) -> 
         yield from replayed(call, call.record)
         return
     live.before_dispatch()
+    context = live.kept_context()
     at = live.wall()
     checksum = call_checksum(call.call_id, call.args_digest, _NOTHING, None)
     record, artifacts = new_record(
         call, CallState.SUCCEEDED, 1, result=_NOTHING, started_at=at, ended_at=at, checksum=checksum
     )
-    yield from advance(
-        live, calls=(record,), artifacts=artifacts, after=live.checkpoint_record(level, trigger, call.step, refs)
-    )
+    checkpoint = live.checkpoint_record(level, trigger, call.step, context, refs)
+    yield from advance(live, calls=(record,), artifacts=artifacts + context, after=checkpoint)

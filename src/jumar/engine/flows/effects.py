@@ -78,8 +78,9 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
             settled = yield from settle_external(call, attempt, None, dispatch_by, ended)
             if settled.known:
                 return settled.value
-            attempt += 1
-            continue
+            if attempt < last:
+                attempt += 1
+                continue
         if judgement is Judgement.FAILED or attempt >= last:
             times = (0, live.wall()) if ended is None else (ended.started_at, ended.ended_at)
             yield from record_failure(call, attempt, failure, *times, new=False)
@@ -102,7 +103,7 @@ def invoke(call: Call, attempt: int) -> Flow[Attempt]:
 def _start(call: Call, attempt: int, *, new: bool) -> Flow[int]:
     """Commit STARTED; answers the deadline on the lease clock past which the call must not be sent."""
     live = call.live
-    live.ride_checkpoint(Level.TOOL, "before-call", call.step)
+    live.ride_checkpoint(Level.TOOL, "before-call", call.step, live.kept_context())
     now = live.clock()
     dispatch_by = now + live.settings.dispatch_ms
     wall = live.wall()

@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 from jumar.core.changes import Ack, Claim, Claimed, Create, Ending, Guard, Refusal
-from jumar.core.codec import TypedCodec, check_size, digest
+from jumar.core.codec import TypedCodec, digest
 from jumar.core.failures import classify, short_message
+from jumar.core.limits import check_size
 from jumar.core.phases import CLAIMABLE, FINAL
 from jumar.core.records import Artifact, EventRecord, RunRecord
 from jumar.core.requests import Attempt, Commit, Flow, Invoke, Load, Now, Sleep

@@ -5,32 +5,33 @@ The agent gets the same live and on replay: the decoded stored value, or an exce
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
+from jumar.core import exceptions
 from jumar.core.changes import Ack, CallChange
 from jumar.core.checksums import call_agrees, call_checksum, failure_bytes
 from jumar.core.codec import digest
 from jumar.core.failures import classify, short_message
-from jumar.core.limits import INLINE_BYTES, MAX_VALUE_BYTES
+from jumar.core.limits import INLINE_BYTES, check_size
 from jumar.core.records import Artifact, CallRecord, Failure, Usage
 from jumar.core.requests import Attempt, Flow, Load, Sleep
 from jumar.core.states import CallKind, CallState, ErrorClass
+from jumar.core.store import Store
 from jumar.core.uncertain import Ended
 from jumar.core.usage import split_usage, usage_by
 from jumar.engine.flows.advance import advance
-from jumar.errors import CallFailed, IntegrityError, JumarError, NotApplied, NotStorable, ResultNotStorable
+from jumar.engine.live import LiveRun
+from jumar.errors import CallFailed, IntegrityError, JumarError, NotApplied, NotStorable
 
 if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
 
-_NOT_STORABLE = "ResultNotStorable"
+T = TypeVar("T")
+
 # Looking an enum member up by its class costs a fifth of a microsecond in Python 3.11.
 _DECISION, _SUCCEEDED = CallKind.DECISION, CallState.SUCCEEDED
 _NOTHING_KEPT: tuple[Artifact, ...] = ()
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 
 def how_ended(call: Call, attempt: Attempt, wall_ms: int) -> tuple[Ended, Any]:
@@ -67,7 +68,10 @@ def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_
         data, decoded = policy.codec.round_trip(value)
         check_size(data)
     except NotStorable as error:
-        failure = Failure(_NOT_STORABLE, error.what, ErrorClass.PERMANENT, hint=error.hint, path=error.path)
+        failure = exceptions.unstorable_result(error)
+        data, decoded = None, None
+    except Exception as error:  # a type's own hooks: whatever they raise, the call has happened and must be recorded
+        failure = exceptions.unstorable_result(NotStorable(f"its codec failed: {short_message(error)}"))
         data, decoded = None, None
     yield from _record(call, _SUCCEEDED, attempt, data, failure, usage, started_at, ended_at, new=new)
     if failure is not None:
@@ -130,15 +134,6 @@ def _record(
         checksum=checksum,
     )
     return advance(call.live, changes=(change,), artifacts=artifacts)
-
-
-def check_size(data: bytes) -> None:
-    """NotStorable for a value too large to keep."""
-    if len(data) > MAX_VALUE_BYTES:
-        raise NotStorable(
-            f"the value has {len(data) / 1_000_000:.1f} MB as JSON; at most {MAX_VALUE_BYTES >> 20} MiB are kept",
-            hint="Keep large data outside and return a reference to it.",
-        )
 
 
 def new_record(
@@ -216,7 +211,7 @@ def replayed(call: Call, record: CallRecord) -> Flow[Any]:
         raise CallFailed(
             f"what call {record.call_id} returned is not of the type that {call.policy.name} has now: {error.what}",
             call_id=record.call_id,
-            type_name=_NOT_STORABLE,
+            type_name="ResultNotStorable",
             message=error.what,
             hint="Give the tool its old type back until this run has ended.",
         ) from error
@@ -226,10 +221,18 @@ def load_artifact(call: Call, name: bytes) -> Flow[bytes]:
     """The bytes of an artifact that a record names; IntegrityError stops the run where they are gone or changed."""
     live = call.live
     run_no = live.run.run_no
-    data = yield from Load(lambda store: store.artifact(run_no, name))
+    data = yield from load(live, lambda store: store.artifact(run_no, name))
     if data is None or digest(data) != name:
         raise live.stop(IntegrityError(f"artifact {name.hex()[:12]} of run {live.run_id} is missing or damaged"))
     return data
+
+
+def load(live: LiveRun, read: Callable[[Store], T]) -> Flow[T]:
+    """Read from the store on behalf of a call; an error stops the run, so that the agent's code does not swallow it."""
+    try:
+        return (yield from Load(read))
+    except JumarError as error:
+        raise live.stop(error) from error
 
 
 def forever() -> Flow[None]:
@@ -243,65 +246,13 @@ def failure_of(call: Call, ended: Ended, sorted_error: Any, error: BaseException
     if error is None:
         seconds = call.policy.timeout
         return Failure("TimeoutError", f"{call.policy.name} did not end within {seconds:g} s", ErrorClass.TRANSIENT)
-    args = state = None
-    if isinstance(error, _declared(call)):
-        args, state = _plain_json(list(error.args)), _plain_json(getattr(error, "__dict__", {}))
-    hint = error.hint if isinstance(error, JumarError) else ""
-    return Failure(type(error).__name__, short_message(error), sorted_error.error_class, hint, args, state)
-
-
-def _declared(call: Call) -> tuple[type[BaseException], ...]:
-    return (*call.policy.errors, *call.policy.not_applied)
-
-
-def _plain_json(value: Any) -> bytes | None:
-    """`value` as JSON where all of it is plain; None where it is not, and the exception then comes back without it."""
-    try:
-        data = _encode(value)
-        return data if _decode(data) == value and len(data) <= INLINE_BYTES else None
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return None
+    return exceptions.failure_of(error, sorted_error.error_class, _declared(call))
 
 
 def raised(call: Call, failure: Failure) -> Exception:
     """The exception for a recorded failure: of the tool's declared type where it has one, else CallFailed."""
-    if failure.type_name == _NOT_STORABLE and failure.path is not None:
-        return ResultNotStorable(
-            f"call {call.call_id} happened, but its result cannot be stored: {failure.message}",
-            path=failure.path,
-            call_id=call.call_id,
-            type_name=failure.type_name,
-            message=failure.message,
-            hint=failure.hint or None,
-        )
-    for kind in _subtypes(_declared(call)):
-        if kind.__name__ == failure.type_name and issubclass(kind, Exception):
-            return _rebuilt(kind, failure)
-    return CallFailed(
-        f"call {call.call_id} failed with {failure.type_name}: {failure.message}",
-        call_id=call.call_id,
-        type_name=failure.type_name,
-        message=failure.message,
-        error_class=failure.error_class.label,
-        hint=failure.hint or None,
-    )
+    return exceptions.raised(failure, call.call_id, _declared(call))
 
 
-def _subtypes(kinds: tuple[type[BaseException], ...]) -> list[type[BaseException]]:
-    found = list(dict.fromkeys(kinds))
-    for kind in found:
-        found.extend(below for below in kind.__subclasses__() if below not in found)
-    return found
-
-
-def _rebuilt(kind: type[Exception], failure: Failure) -> Exception:
-    """An exception of the user's own type, made without its constructor, which may want what is no longer there."""
-    args = [failure.message] if failure.args is None else _decode(failure.args)
-    error: Exception = kind.__new__(kind, *args)
-    error.args = tuple(args)
-    if isinstance(error, JumarError):
-        JumarError.__init__(error, failure.message, hint=failure.hint or None)
-        error.__dict__.setdefault("retry_after", None)
-    if failure.state is not None:
-        error.__dict__.update(_decode(failure.state))
-    return error
+def _declared(call: Call) -> tuple[type[BaseException], ...]:
+    return (*call.policy.errors, *call.policy.not_applied)

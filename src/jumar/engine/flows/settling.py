@@ -16,12 +16,12 @@ from jumar.core.changes import Answer, CallChange
 from jumar.core.checksums import call_checksum, failure_bytes
 from jumar.core.naming import request_id
 from jumar.core.records import EventRecord, Failure, RequestRecord
-from jumar.core.requests import Attempt, Flow, Invoke, Load, Sleep
+from jumar.core.requests import Attempt, Flow, Invoke, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, RequestKind, Verdict
 from jumar.core.uncertain import sure_of_not_happened_at
 from jumar.core.verdicts import Happened, NotHappened, Unknown
 from jumar.engine.flows.advance import advance
-from jumar.engine.flows.outcomes import new_record, record_success
+from jumar.engine.flows.outcomes import new_record, load, record_success
 from jumar.engine.live import Wait
 from jumar.engine.logs import WARNING, log
 from jumar.engine.scope import CurrentCall, Scope
@@ -152,7 +152,7 @@ def _verdict(call: Call, number: int, attempt: Attempt | None) -> Flow[_Verdict]
         if _surely_not(call, attempt):
             return _Verdict(NotHappened())
     run_no = call.live.run.run_no
-    for request in (yield from Load(lambda store: store.requests(run_no))):
+    for request in (yield from load(call.live, lambda store: store.requests(run_no))):
         if request.call_seq != call.seq or request.attempt != number or request.kind is not RequestKind.RESOLVE:
             continue
         if request.verdict is Verdict.HAPPENED:
@@ -243,7 +243,7 @@ def settle_given_up_call(call: Call) -> Flow[None]:
     run_no = live.run.run_no
     # What rode along so far must be on disk before the record is looked at.
     yield from advance(live)
-    records = yield from Load(lambda store: store.calls(run_no))
+    records = yield from load(live, lambda store: store.calls(run_no))
     record = next((record for record in records if record.seq == call.seq), None)
     if record is None or record.state is not CallState.UNCERTAIN:
         return
