@@ -55,8 +55,8 @@ def drawings() -> dict[str, str]:
 def redrawn(page: str) -> str:
     """The page with every drawing made anew."""
     for mark, drawing in drawings().items():
-        pattern = re.compile(rf"(<!-- drawn: {mark} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        page, count = pattern.subn(lambda match, drawing=drawing: match[1] + drawing + match[2], page)
+        pattern = re.compile(rf"(<!-- drawn: {mark} -->\n).*?(<!-- end -->)", re.DOTALL)
+        page, count = pattern.subn(lambda match, drawing=drawing: f"{match[1]}{drawing}\n{match[2]}", page)
         if count != 1:
             raise SystemExit(f"the page has {count} places for the drawing {mark}")
     return page

@@ -155,7 +155,7 @@ class Engine:
 
 
 def _driven_once(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended | None]:
-    """Drive the agent once; a signal that stops the run while its end is being recorded leaves as the error it carries."""
+    """Drive the agent once; a signal that stops the run while its end is recorded leaves as the error it carries."""
     try:
         return (yield from drive(live, agent, face, value))
     except Stopped as stopped:
