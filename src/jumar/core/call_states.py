@@ -52,6 +52,7 @@ ENDED: frozenset[CallState] = frozenset(
     {CallState.SUCCEEDED, CallState.FAILED, CallState.REJECTED, CallState.COMPENSATED}
 )
 
+STATE_FIRST: int = mask(*CALL_STATES[None])
 STATE_BEFORE: dict[CallState, int] = {
     after: mask(*(before for before, followers in CALL_STATES.items() if before is not None and after in followers))
     for after in CallState

@@ -1,7 +1,7 @@
-"""What proves a store or an agent durable: a conformance suite for stores, a pure model of one, and what makes runs crash.
+"""What proves a store or an agent durable: a conformance suite for stores, a pure model of one, a way to crash runs.
 
-Nothing is imported before it is asked for: the suite needs pytest and the state machine Hypothesis, which a program that only
-runs agents has no use for.
+Nothing is imported before it is asked for: the suite needs pytest and the state machine Hypothesis, which a program
+that only runs agents has no use for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _HOMES = {
     "StoreMachine": "jumar.testing.conformance_machine",
 }
 
-__all__ = ["ModelStore", "StoreConformance", "StoreMachine"]  # noqa: F822 (they are found by __getattr__)
+__all__ = ["ModelStore", "StoreConformance", "StoreMachine"]
 
 
 def __getattr__(name: str) -> Any:

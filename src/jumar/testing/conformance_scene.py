@@ -1,7 +1,7 @@
-"""What the conformance tests share: the hooks a store's test class fills in, and short words for making runs and changes.
+"""What the conformance tests share: the hooks that a store's class fills in, and short words for runs and changes.
 
-Leases need time to pass.  A test that needs an expired one makes it last no time at all and reads the store's own lease clock until it
-has gone past; nothing sleeps, and no wall clock is trusted.
+Leases need time to pass.  A test that needs an expired one makes it last no time at all and reads the store's own
+lease clock until it has gone past; nothing sleeps, and no wall clock is trusted.
 """
 
 from __future__ import annotations

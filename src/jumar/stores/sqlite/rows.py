@@ -96,8 +96,11 @@ def is_plain(record: CallRecord) -> bool:
         and record.result is not None
         and record.args is not None
         and record.boot is None
+        and record.dispatch_by is None
         and record.usage is None
         and record.key is None
+        and record.args_artifact is None
+        and record.result_artifact is None
         and record.ended_at is not None
     )
 

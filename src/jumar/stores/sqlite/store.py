@@ -207,7 +207,9 @@ def _landed(connection: sqlite3.Connection, change: Change) -> Outcome | None:
     """Whether a change is on disk.  Only the holder of an epoch counts its versions up, so a version says it all."""
     if isinstance(change, Create):
         run = run_by_id(connection, change.run_id)
-        return None if run is None or run.owner != change.owner else Ack(run.run_no, 0, run.epoch)
+        if run is None or not _is_made_by(change, run):
+            return None
+        return Ack(run.run_no, 0, 0 if change.owner is None else 1)
     if isinstance(change, Claim):
         run = run_by_id(connection, change.run_id)
         return None if run is None or run.owner != change.owner else Claimed(run, True, 0)
@@ -224,3 +226,11 @@ def _landed(connection: sqlite3.Connection, change: Change) -> Outcome | None:
         return None
     landed = run.version > change.version
     return Ack(run.run_no, change.version + 1, run.epoch, run.control, run.answers) if landed else None
+
+
+def _is_made_by(change: Create, run: RunRecord) -> bool:
+    """Whether this creation made the run.  One without an owner is known by what it gave, whoever holds the run by
+    now.
+    """
+    same = (run.agent, run.task, run.input_digest, run.created_at)
+    return same == (change.agent, change.task, change.input.digest, change.at) and change.owner in (None, run.owner)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from jumar.core.call_states import ENDED, STATE_BEFORE
+from jumar.core.call_states import ENDED, STATE_BEFORE, STATE_FIRST
 from jumar.core.changes import (
     Ack,
     Advance,
@@ -150,6 +150,8 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
     version = advance.version + 1
     run_no = advance.run_no
     for record in advance.calls:
+        if not STATE_FIRST >> record.state & 1:
+            raise Undo(Refusal(Guard.TRANSITION, f"call {record.call_id} cannot begin as {record.state.label}"))
         if is_plain(record):
             connection.execute(_CALL_INSERT_PLAIN, plain_call_row(run_no, record, version))
         else:

@@ -1,0 +1,49 @@
+"""The conformance suite that every store passes.
+
+Subclass it in a test module, say how the store is made, and pytest collects one test for each sentence of the
+contract in `jumar.core.store`:
+
+    from jumar.testing import StoreConformance
+
+    class TestMyStore(StoreConformance):
+        def make_store(self, folder):
+            return MyStore(folder / "runs.db")
+
+Each test gets a fresh store in an empty folder.  `make_store` is called again with the same folder where a test
+closes the store and opens it anew; a store that forgets then says `durable = False`, and is held to that.  Nothing is
+skipped.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+# The parts' assertions are told in full when they fail; this must come before they are imported.
+_PARTS = ("scene", "claiming", "advancing", "leaving", "batches", "reading")
+pytest.register_assert_rewrite(*(f"jumar.testing.conformance_{part}" for part in _PARTS))
+
+from jumar.testing.conformance_advancing import Advancing, CallsOfAdvances  # noqa: E402
+from jumar.testing.conformance_batches import Batches, ReadingBack  # noqa: E402
+from jumar.testing.conformance_claiming import Claiming, Creating, Renewing  # noqa: E402
+from jumar.testing.conformance_leaving import Answering, Leaving  # noqa: E402
+from jumar.testing.conformance_reading import Care, Checkpoints, Rows, Runs  # noqa: E402
+
+__all__ = ["StoreConformance"]
+
+
+class StoreConformance(
+    Creating,
+    Claiming,
+    Renewing,
+    Advancing,
+    CallsOfAdvances,
+    Leaving,
+    Answering,
+    Batches,
+    ReadingBack,
+    Runs,
+    Rows,
+    Checkpoints,
+    Care,
+):
+    """Every guard and every promise of a store, one test each.  A subclass gives `make_store`, perhaps `durable`."""

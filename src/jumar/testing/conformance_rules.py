@@ -1,0 +1,289 @@
+"""What each change makes of one run with its rows, in plain Python.
+
+Every function here checks a change's guards against a run and then writes into it; the caller hands it a copy, and
+throws that away where a guard raises `Refused`.  `jumar.testing.model` puts these together to a whole store.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
+
+from jumar.core.call_states import CALL_STATES, ENDED
+from jumar.core.changes import Ack, Advance, Answer, CallChange, Claim, Claimed, Create, Guard, Renew
+from jumar.core.checksums import checkpoint_checksum
+from jumar.core.phases import FINAL, PHASES, STATUSES
+from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, LeaseTime, RequestRecord, RunRecord
+from jumar.core.states import CallState, Control, EventKind, Phase, Status, Verdict
+from jumar.errors import StoreError
+
+
+class Refused(Exception):
+    """A guard did not hold."""
+
+    def __init__(self, guard: Guard, why: str) -> None:
+        super().__init__(why)
+        self.guard = guard
+
+
+class RunRows:
+    """One run with its rows.  The records are frozen, so a copy of the containers is a copy of the run."""
+
+    def __init__(self, record: RunRecord) -> None:
+        self.record = record
+        self.calls: dict[int, CallRecord] = {}
+        self.checkpoints: dict[int, CheckpointRecord] = {}
+        self.requests: list[RequestRecord] = []
+        self.events: list[EventRecord] = []
+        self.artifacts: dict[bytes, bytes] = {}
+
+    def copy(self) -> RunRows:
+        """Another run that may be changed without changing this one."""
+        other = copy.copy(self)
+        for name in ("calls", "checkpoints", "requests", "events", "artifacts"):
+            setattr(other, name, copy.copy(getattr(self, name)))
+        return other
+
+    def tell(self, kind: EventKind, at: int, seq: int | None = None, epoch: int = 0, detail: str = "") -> None:
+        """Add a line to the trace."""
+        self.events.append(EventRecord(kind, at, seq, epoch, detail))
+
+    def ack(self, version: int | None = None) -> Ack:
+        """The acknowledgement of what was just done, or of what made this version."""
+        run = self.record
+        return Ack(run.run_no, run.version if version is None else version, run.epoch, run.control, run.answers)
+
+
+def fits(value: Any) -> bool:
+    """Whether all text is such as UTF-8 can hold, and every number such as 64 bits can."""
+    if isinstance(value, str):
+        return not any("\ud800" <= character <= "\udfff" for character in value)
+    if isinstance(value, int):
+        return -(1 << 63) <= value < 1 << 63
+    if isinstance(value, (tuple, Struct)):
+        return all(fits(part) for part in (astuple(value) if isinstance(value, Struct) else value))
+    return True
+
+
+def created(new: Create, run_no: int, now: LeaseTime) -> RunRows:
+    """The run that a creation makes."""
+    running = new.owner is not None
+    run = RunRows(
+        RunRecord(
+            run_no=run_no,
+            run_id=new.run_id,
+            agent=new.agent,
+            agent_version=new.agent_version,
+            task=new.task,
+            status=Status.RUNNING if running else Status.QUEUED,
+            phase=new.phase,
+            step=0,
+            version=0,
+            generation=0,
+            owner=new.owner,
+            epoch=1 if running else 0,
+            boot=now.boot,
+            lease_until=now.ms + new.ttl_ms if running else 0,
+            control=Control.NONE,
+            answers=0,
+            wake_at=None,
+            waiting_on=None,
+            input_digest=new.input.digest,
+            output_digest=None,
+            error_class=None,
+            error_type=None,
+            error_message=None,
+            created_at=new.at,
+            updated_at=new.at,
+        )
+    )
+    run.artifacts[new.input.digest] = new.input.data
+    run.tell(EventKind.CREATED, new.at)
+    return run
+
+
+def claimed(run: RunRows, claim: Claim, now: LeaseTime) -> Claimed:
+    """Take the run's lease."""
+    before = run.record
+    if _is_live(before, now):
+        raise Refused(Guard.HELD, "another owner holds the run")
+    if before.status in FINAL and not claim.statuses >> before.status & 1:
+        raise Refused(Guard.ENDED, "the run has ended")
+    if before.status is Status.WAITING and (before.wake_at is None or before.wake_at > claim.at):
+        raise Refused(Guard.NOT_DUE, "the run waits")
+    if not claim.statuses >> before.status & 1:
+        raise Refused(Guard.TRANSITION, "a run of this status is not to be claimed")
+    epoch = before.epoch + 1
+    run.record = replace(
+        before,
+        owner=claim.owner,
+        epoch=epoch,
+        boot=now.boot,
+        lease_until=now.ms + claim.ttl_ms,
+        status=Status.RUNNING,
+        wake_at=None,
+        waiting_on=None,
+        updated_at=claim.at,
+    )
+    taken_over = before.owner is not None
+    run.tell(EventKind.TAKEN_OVER if taken_over else EventKind.CLAIMED, claim.at, None, epoch)
+    marked = [call for call in run.calls.values() if call.state is CallState.STARTED and call.epoch < epoch]
+    for call in sorted(marked, key=lambda call: call.seq):
+        run.calls[call.seq] = replace(call, state=CallState.UNCERTAIN)
+        run.tell(EventKind.CALL_UNCERTAIN, claim.at, call.seq, epoch, f"attempt {call.attempt}")
+    return Claimed(run.record, taken_over, len(marked))
+
+
+def _is_live(run: RunRecord, now: LeaseTime) -> bool:
+    return run.owner is not None and run.boot == now.boot and run.lease_until > now.ms
+
+
+def check_lease(run: RunRecord, change: Advance | Renew, now: LeaseTime) -> None:
+    """RUNNING under this owner and epoch, with a live lease."""
+    if run.owner != change.owner or run.epoch != change.epoch or run.status is not Status.RUNNING:
+        raise Refused(Guard.LEASE, "the run is not this owner's under this epoch")
+    if not _is_live(run, now):
+        raise Refused(Guard.LEASE, "the lease ran out")
+
+
+def advanced(run: RunRows, advance: Advance, now: LeaseTime, taken: Collection[str]) -> Ack:
+    """Make an advance; `taken` are the ids of all requests there are."""
+    before = run.record
+    _check_advance(before, advance, now)
+    version = before.version + 1
+    run.record = replace(
+        before,
+        version=version,
+        phase=advance.phase,
+        step=advance.step,
+        lease_until=now.ms + advance.ttl_ms,
+        updated_at=advance.at,
+    )
+    for record in advance.calls:
+        _add_call(run, record, version)
+    for change in advance.changes:
+        _change_call(run, change, version)
+    for artifact in advance.artifacts:
+        run.artifacts.setdefault(artifact.digest, artifact.data)
+    for place, checkpoint in ((advance.version, advance.before), (version, advance.after)):
+        if checkpoint is not None:
+            placed = replace(checkpoint, version=place)
+            run.checkpoints.setdefault(place, replace(placed, checksum=checkpoint_checksum(placed)))
+    for request in advance.requests:
+        _ask(run, request, taken)
+    run.events.extend(advance.events)
+    if advance.ending is not None:
+        _leave(run, advance)
+    return run.ack()
+
+
+def _ask(run: RunRows, request: RequestRecord, taken: Collection[str]) -> None:
+    asked = {(old.call_seq, old.kind, old.attempt) for old in run.requests}
+    if (request.call_seq, request.kind, request.attempt) in asked:
+        return
+    if request.request_id in taken or any(old.request_id == request.request_id for old in run.requests):
+        raise StoreError("two requests have the same id")
+    run.requests.append(replace(request, verdict=None, value=None, by=None, note=None, answered_at=None))
+
+
+def _check_advance(run: RunRecord, advance: Advance, now: LeaseTime) -> None:
+    if run.status in FINAL and run.epoch == advance.epoch:
+        raise Refused(Guard.ENDED, "the run has ended")
+    check_lease(run, advance, now)
+    if run.version != advance.version:
+        raise Refused(Guard.VERSION, "the run is at another version")
+    ending = advance.ending
+    if ending is not None and (run.control, run.answers) != (advance.control, advance.answers):
+        raise Refused(Guard.NEWS, "an order or an answer has come")
+    stays = advance.phase is run.phase and run.phase is not Phase.STOPPED
+    if not stays and advance.phase not in PHASES[run.phase]:
+        raise Refused(Guard.TRANSITION, "the phase does not allow it")
+    if ending is not None and ending.status not in STATUSES[Status.RUNNING]:
+        raise Refused(Guard.TRANSITION, "the status does not allow it")
+
+
+def _add_call(run: RunRows, record: CallRecord, version: int) -> None:
+    if record.seq in run.calls:
+        raise StoreError("two calls have the same number")
+    if record.state not in CALL_STATES[None]:
+        raise Refused(Guard.TRANSITION, "no call begins so")
+    ended = version if record.state in ENDED else None
+    run.calls[record.seq] = replace(record, started_version=version, ended_version=ended)
+
+
+def _change_call(run: RunRows, change: CallChange, version: int) -> None:
+    call = run.calls.get(change.seq)
+    if call is None or change.state not in CALL_STATES[call.state]:
+        raise Refused(Guard.TRANSITION, "the call's state does not allow it")
+    given = {
+        name: value
+        for name in ("result", "result_artifact", "usage", "boot", "dispatch_by", "started_at", "checksum")
+        if (value := getattr(change, name)) is not None
+    }
+    if change.state is CallState.STARTED:
+        given["started_version"] = version
+    if change.state in ENDED:
+        given["ended_version"] = version
+    run.calls[change.seq] = replace(
+        call,
+        state=change.state,
+        attempt=change.attempt,
+        epoch=change.epoch,
+        failure=change.failure,
+        ended_at=change.ended_at,
+        **given,
+    )
+
+
+def _leave(run: RunRows, advance: Advance) -> None:
+    ending = advance.ending
+    assert ending is not None
+    if any(call.state is CallState.STARTED for call in run.calls.values()):
+        raise Refused(Guard.TRANSITION, "a call is started")
+    run.record = replace(
+        run.record,
+        status=ending.status,
+        owner=None,
+        lease_until=0,
+        wake_at=ending.wake_at,
+        waiting_on=ending.waiting_on,
+        output_digest=ending.output_digest,
+        error_class=ending.error_class,
+        error_type=ending.error_type,
+        error_message=ending.error_message,
+    )
+
+
+def answered(run: RunRows, answer: Answer) -> Ack:
+    """Answer a request of the run's, and wake the run."""
+    places = [place for place, request in enumerate(run.requests) if request.request_id == answer.request_id]
+    open_to = (None,) if answer.epoch is None else (None, Verdict.NOT_HAPPENED)
+    if not places or run.requests[places[0]].verdict not in open_to:
+        raise Refused(Guard.ANSWERED, "nothing is asked")
+    place, before = places[0], run.record
+    if answer.epoch is not None and answer.epoch != before.epoch:
+        raise Refused(Guard.ANSWERED, "the attempt was made under another epoch")
+    asked = run.requests[place]
+    run.requests[place] = replace(
+        asked,
+        verdict=answer.verdict,
+        value=answer.value,
+        by=answer.by,
+        note=answer.note,
+        answered_at=answer.at,
+    )
+    run.record = replace(before, answers=before.answers + 1, updated_at=answer.at)
+    if before.status is Status.WAITING:
+        run.record = replace(run.record, status=Status.QUEUED, wake_at=None, waiting_on=None)
+    run.tell(EventKind.ANSWERED, answer.at, asked.call_seq, before.epoch, answer.verdict.label)
+    return run.ack()
+
+
+def was_created_by(run: RunRecord, new: Create) -> bool:
+    """Whether this creation made the run."""
+    same = (run.created_at, run.agent, run.task, run.input_digest) == (new.at, new.agent, new.task, new.input.digest)
+    return same and (new.owner is None or run.owner == new.owner)
