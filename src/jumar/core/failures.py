@@ -7,6 +7,7 @@ because the clients that raise them (httpx, requests, the model SDKs) are never 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -129,14 +130,14 @@ def _seconds(value: str, wall_ms: int) -> float | None:
         asked = float(value)
     except ValueError:
         asked = _seconds_until(value, wall_ms)
-    return None if asked != asked else min(max(0.0, asked), MAX_RETRY_AFTER)
+    return None if math.isnan(asked) else min(max(0.0, asked), MAX_RETRY_AFTER)
 
 
 def _seconds_until(date: str, wall_ms: int) -> float:
     try:
         moment = parsedate_to_datetime(date)
     except (TypeError, ValueError, IndexError):
-        return float("nan")
+        return math.nan
     # A date without a zone is in UTC too: headers know no local time.
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - wall_ms / 1000
 

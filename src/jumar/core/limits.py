@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jumar.errors import NotStorable
+
 INLINE_BYTES = 2048  # arguments and results up to this size sit in the call row, larger ones in an artifact
 MAX_VALUE_BYTES = 4 * 1024 * 1024  # of one argument set, result, input or output, as JSON
 MAX_MESSAGE = 500  # characters of an error's message that are kept
@@ -14,3 +16,12 @@ MAX_SLUG = 48
 MAX_WORKERS = 64  # threads one `gather` or `map` uses at once
 DEFAULT_TTL = 30.0  # seconds a lease lasts
 DEFAULT_STALL = 600.0  # seconds without progress after which a run is no longer renewed
+
+
+def check_size(data: bytes, what: str = "the value has") -> None:
+    """NotStorable where a value's JSON is too large to keep."""
+    if len(data) > MAX_VALUE_BYTES:
+        raise NotStorable(
+            f"{what} {len(data) / 1_000_000:.1f} MB as JSON; at most {MAX_VALUE_BYTES // (1024 * 1024)} MiB are kept",
+            hint="Keep large data outside, and hand on a reference to it.",
+        )

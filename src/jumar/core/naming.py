@@ -123,9 +123,9 @@ def checkpoint_name(task: str, step: str, level: Level, unix_ms: int) -> str:
     return f"{slug(task)}_{slug(step or 'start')}_{level.label}_{moment}.{unix_ms % 1000:03d}Z"
 
 
-def idempotency_key(run_id: str, call: str) -> str:
+def idempotency_key(run_id: str, call: str, args_digest: bytes) -> str:
     """The key a service is given to recognise a repeated request: stable over retries and takeovers of one call."""
-    return "jumar-" + hashlib.sha256(f"{run_id}/{call}".encode()).hexdigest()[:40]
+    return "jumar-" + hashlib.sha256(f"{run_id}/{call}/".encode() + args_digest).hexdigest()[:40]
 
 
 def request_id(run_id: str, call_seq: int, attempt: int, kind: RequestKind) -> str:

@@ -31,8 +31,11 @@ class LeaseTime(Struct, frozen=True):
     ms: int
 
 
-class Failure(Struct, frozen=True):
-    """A recorded failure: the exception's type, message, class, and what is needed to raise it again as itself."""
+class Failure(Struct, frozen=True, omit_defaults=True):
+    """A recorded failure: the exception's type, message, class, and what is needed to raise it again as itself.
+
+    What is at its default is not written, so that a field added later leaves the checksums of older rows as they are.
+    """
 
     type_name: str
     message: str
@@ -42,6 +45,7 @@ class Failure(Struct, frozen=True):
     state: bytes | None = None
     path: str | None = None
     cancelled: bool = False
+    module: str = ""
 
 
 class Usage(Struct, frozen=True):

@@ -58,6 +58,10 @@ _SECRETS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 def check_kinds(kinds: Iterable[str]) -> frozenset[str]:
     """The declared kinds with the ones every harness has; InvalidReference where one is no plain word."""
+    if isinstance(kinds, (str, bytes)) or not isinstance(kinds, Iterable):
+        raise InvalidReference(
+            f"reference_kinds takes a list of kinds, not {type(kinds).__name__}", hint="Write reference_kinds=['kind']."
+        )
     declared = frozenset(kinds)
     for kind in declared:
         if not isinstance(kind, str) or not _KIND.match(kind):

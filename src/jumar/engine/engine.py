@@ -25,6 +25,7 @@ from jumar.engine.flows.lifecycle import (
     drive,
     input_artifact,
     read_input,
+    release,
     start,
     stored_end,
     take_over,
@@ -34,7 +35,7 @@ from jumar.engine.leases import LeaseKeeper
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, WARNING, log
 from jumar.engine.policy import Settings
-from jumar.errors import IntegrityError, Stopped
+from jumar.errors import IntegrityError, JumarError
 
 Faces = Callable[[LiveRun], Any]  # makes the object an agent gets as its first argument
 
@@ -92,12 +93,17 @@ class Engine:
     ) -> Flow[Ended]:
         """Take a run over and drive it on from its last recorded fact."""
         owner = self.new_owner()
+        value = yield from read_input(agent, (yield from self._run(run_id)))
         taken = yield from take_over(run_id, owner, self.settings, self.io.clock, wait=wait, waiting=waiting)
         if not isinstance(taken, tuple):
             return (yield from stored_end(agent, taken))
         claimed, sent_at = taken
-        value = yield from read_input(agent, claimed.run)
-        records = yield from self._records(claimed.run)
+        try:
+            records = yield from self._records(claimed.run)
+        except JumarError:
+            # What is recorded cannot be read, so nothing may be done; the lease is given back for whoever mends it.
+            yield from release(self._live(claimed.run, owner, [], sent_at, recovered=True))
+            raise
         _log_claim(claimed, agent.name, records)
         recovered = claimed.run.epoch > 1
         return (yield from self._driven(claimed.run, owner, records, agent, faces, value, sent_at, recovered=recovered))
@@ -115,24 +121,19 @@ class Engine:
         recovered: bool,
     ) -> Flow[Ended]:
         while True:
-            live = LiveRun(
-                run,
-                owner,
-                records,
-                self.settings,
-                self.io,
-                recovered=recovered,
-                sent_at=sent_at,
-            )
+            live = self._live(run, owner, records, sent_at, recovered=recovered)
             live.allowed_tools = agent.tools
             with self._kept(live):
-                ended = yield from _driven_once(live, agent, faces(live), value)
+                ended = yield from drive(live, agent, faces(live), value)
             if ended is not None:
                 return ended
             # The answer that the run was about to wait for is there: go through it again under the same lease.
             run, recovered = (yield from self._run(run.run_id)), True
             records = yield from self._records(run)
             sent_at = live.progress_at
+
+    def _live(self, run: RunRecord, owner: str, records: list[CallRecord], sent_at: int, *, recovered: bool) -> LiveRun:
+        return LiveRun(run, owner, records, self.settings, self.io, recovered=recovered, sent_at=sent_at)
 
     @contextmanager
     def _kept(self, live: LiveRun) -> Generator[None, None, None]:
@@ -152,16 +153,6 @@ class Engine:
     def _records(self, run: RunRecord) -> Flow[list[CallRecord]]:
         run_no = run.run_no
         return (yield from Load(lambda store: store.calls(run_no)))
-
-
-def _driven_once(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended | None]:
-    """Drive the agent once; a signal that stops the run while its end is recorded leaves as the error it carries."""
-    try:
-        return (yield from drive(live, agent, face, value))
-    except Stopped as stopped:
-        if stopped.error is not None:
-            raise stopped.error from None
-        raise
 
 
 def _log_claim(claimed: Claimed, agent: str, records: list[CallRecord]) -> None:

@@ -55,11 +55,21 @@ class Branch:
 class CurrentCall:
     """The call whose body is running, as `jumar.current_call()` answers it."""
 
-    __slots__ = ("attempt", "call_id", "effect", "kind", "run_id", "tool")
+    __slots__ = ("_args_digest", "attempt", "call_id", "effect", "kind", "run_id", "tool")
 
-    def __init__(self, run_id: str, call_id: str, kind: CallKind, tool: str, effect: Effect, attempt: int) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        call_id: str,
+        args_digest: bytes,
+        kind: CallKind,
+        tool: str,
+        effect: Effect,
+        attempt: int,
+    ) -> None:
         self.run_id = run_id
         self.call_id = call_id
+        self._args_digest = args_digest
         self.kind = kind
         self.tool = tool
         self.effect = effect
@@ -68,7 +78,7 @@ class CurrentCall:
     @property
     def idempotency_key(self) -> str:
         """The key to give to the service: the same for every attempt of this call, in whatever process."""
-        return idempotency_key(self.run_id, self.call_id)
+        return idempotency_key(self.run_id, self.call_id, self._args_digest)
 
     def __repr__(self) -> str:
         return f"<call {self.call_id} of run {self.run_id}, attempt {self.attempt}>"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeVar
 
 from jumar.core.requests import Attempt, Commit, Fan, Flow, Invoke, Load, Now, Request, Sleep
@@ -89,7 +89,7 @@ async def _carry_out(request: Request[Any], io: IO) -> Any:
 
 
 async def _invoke(request: Invoke, io: IO) -> Attempt:
-    is_async = asyncio.iscoroutinefunction(request.body)
+    is_async = iscoroutinefunction(request.body)
     if not is_async and (request.threaded or request.timeout is not None):
         return await _in_thread(request, io)
     if request.timeout is not None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from inspect import iscoroutine
 from typing import Any, TypeVar
 
@@ -82,6 +83,15 @@ def _invoke(request: Invoke, io: IO) -> Attempt:
     return attempt
 
 
+def _plainly(request: Invoke) -> Any:
+    """What the body answers; an async one is refused, as nobody here would await it."""
+    value = request.body(*request.args, **request.kwargs)
+    if iscoroutine(value):
+        value.close()
+        raise _needs_async(request.body)
+    return value
+
+
 def _needs_async(body: Callable[..., Any]) -> UsageError:
     name = getattr(body, "__name__", repr(body))
     return UsageError(
@@ -97,7 +107,7 @@ def _in_thread(request: Invoke, io: IO, attempt: Attempt) -> Attempt:
     def work() -> None:
         current_scope.set(request.scope)
         ran = Attempt()
-        run_body(ran, lambda: request.body(*request.args, **request.kwargs), io.clock, io.wall)
+        run_body(ran, partial(_plainly, request), io.clock, io.wall)
         with lock:
             attempt.value, attempt.error, attempt.started_at = ran.value, ran.error, ran.started_at
             attempt.ended_at, attempt.over_at = ran.ended_at, ran.over_at
@@ -131,7 +141,7 @@ def _fan(request: Fan, io: IO) -> list[Attempt]:
             invoke, attempt = item
             invoke.scope.settle_in(this_thread())
             current_scope.set(invoke.scope)
-            run_body(attempt, invoke.body, io.clock, io.wall)
+            run_body(attempt, partial(_plainly, invoke), io.clock, io.wall)
 
     count = min(MAX_WORKERS, len(attempts))
     for thread in [start(copy_context(), work, f"jumar-branch-{number}") for number in range(count)]:

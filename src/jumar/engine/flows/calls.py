@@ -82,9 +82,15 @@ class Call:
     def invocation(self, attempt: int) -> Invoke:
         """The request that runs the body once."""
         policy = self.policy
-        current = CurrentCall(self.live.run_id, self.call_id, policy.kind, policy.name, policy.effect, attempt)
-        scope = Scope(self.live, self.branch or self.live.root, current)
-        return Invoke(self.body, self.args, self.kwargs, scope, policy.timeout, threaded=policy.threaded)
+        return Invoke(self.body, self.args, self.kwargs, self.scope(attempt), policy.timeout, threaded=policy.threaded)
+
+    def scope(self, attempt: int) -> Scope:
+        """What the body sees of the call it makes."""
+        live, policy = self.live, self.policy
+        current = CurrentCall(
+            live.run_id, self.call_id, self.args_digest, policy.kind, policy.name, policy.effect, attempt
+        )
+        return Scope(live, self.branch or live.root, current)
 
 
 def prepare(call: Call, branch: Branch | None) -> Call:

@@ -170,7 +170,8 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
     meanwhile: the caller takes the agent through it again under the same lease.
     """
     ended: Attempt = yield Invoke(agent.body, (face, value), {}, Scope(live, live.root, waits=agent.waits))
-    yield from _in_flight_settled(live)
+    if live.halt is not None or ended.error is None or isinstance(ended.error, Exception):
+        yield from _in_flight_settled(live)  # but not where the process is being stopped, by Ctrl-C say
     try:
         return (yield from _concluded(live, agent, ended))
     except Stopped as stopped:
@@ -190,7 +191,7 @@ def _concluded(live: LiveRun, agent: AgentPlan, ended: Attempt) -> Flow[Ended | 
         return (yield from _completed(live, agent, ended.value))
     if isinstance(error, Exception):
         return (yield from _failed(live, agent, error))
-    yield from _released(live)
+    yield from release(live)
     raise error
 
 
@@ -276,7 +277,7 @@ def _diverged(live: LiveRun, agent: AgentPlan, error: ReplayDiverged) -> Flow[En
     raise error
 
 
-def _released(live: LiveRun) -> Flow[None]:
+def release(live: LiveRun) -> Flow[None]:
     """The process is being stopped: give the lease back where nothing is in flight, else let it run out."""
     event = EventRecord(EventKind.RELEASED, live.wall(), None, live.epoch)
     live.take_riders()

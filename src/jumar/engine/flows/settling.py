@@ -21,10 +21,9 @@ from jumar.core.states import CallState, Effect, ErrorClass, EventKind, RequestK
 from jumar.core.uncertain import sure_of_not_happened_at
 from jumar.core.verdicts import Happened, NotHappened, Unknown
 from jumar.engine.flows.advance import advance
-from jumar.engine.flows.outcomes import new_record, load, record_success
+from jumar.engine.flows.outcomes import load, new_record, record_success
 from jumar.engine.live import Wait
 from jumar.engine.logs import WARNING, log
-from jumar.engine.scope import CurrentCall, Scope
 from jumar.errors import JumarError, NotApplied, NotStorable
 
 if TYPE_CHECKING:
@@ -175,8 +174,7 @@ def _probe(call: Call, number: int) -> Flow[Happened[Any] | NotHappened | Unknow
     if probe is None:
         return Unknown()
     live = call.live
-    current = CurrentCall(live.run_id, call.call_id, call.policy.kind, call.policy.name, call.policy.effect, number)
-    scope = Scope(live, call.branch or live.root, current)
+    scope = call.scope(number)
     live.before_dispatch()
     live.begin(call.seq, call.policy.timeout)
     try:
