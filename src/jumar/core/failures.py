@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from msgspec import Struct
@@ -134,6 +133,8 @@ def _seconds(value: str, wall_ms: int) -> float | None:
 
 
 def _seconds_until(date: str, wall_ms: int) -> float:
+    from email.utils import parsedate_to_datetime  # brings sockets and calendars along, for a header that is rare
+
     try:
         moment = parsedate_to_datetime(date)
     except (TypeError, ValueError, IndexError):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
-from jumar.core.naming import check_run_id, slug
+from jumar.core.naming import check_label, check_run_id, is_storable, slug
 from jumar.core.references import check_kinds
 from jumar.core.states import ErrorClass, Status
 from jumar.core.store import RunFilter
@@ -24,11 +24,14 @@ from jumar.engine.policy import Settings
 from jumar.errors import NotSupported, RunNotFound, UnknownAgent, UsageError
 from jumar.harness.agents import AgentSpec, agent_spec
 from jumar.harness.binding import caller_names
-from jumar.harness.operations import Operations
+from jumar.harness.options import several, whole
 from jumar.harness.results import Report, RunInfo, RunResult, RunView, TraceLine
 from jumar.harness.tools import Tool, ToolSpec, decorated, spec_of
 from jumar.harness.views import run_info, run_view, status_named, trace_lines
 from jumar.stores.opening import check_address
+
+if TYPE_CHECKING:
+    from jumar.harness.operations import Operations
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -106,6 +109,8 @@ class Harness:
     def _open(self) -> Operations:
         with self._lock:
             if self._operations is None:
+                from jumar.harness.operations import Operations
+
                 self._operations = Operations.open(self._address(), self._settings, self._watcher)
             return self._operations
 
@@ -208,7 +213,7 @@ class Harness:
         """
         _refuse_later("agent", later)
         names = caller_names(1)
-        specs = None if tools is None else [spec_of(tool) for tool in tools]
+        specs = None if tools is None else [spec_of(tool) for tool in several("tools=", tools)]
 
         def decorate(function: Any) -> Any:
             spec = agent_spec(function, name, specs, names)
@@ -330,12 +335,16 @@ class Harness:
         """Runs, newest first, at most `limit`; `before` is the last id of the page before."""
         wanted: Status | None = None
         if status is not None:
-            wanted = status_named(status)
+            wanted = status_named(status) if isinstance(status, str) else None
             if wanted is None:
                 known = ", ".join(each.name for each in Status)
                 raise UsageError(f"{status!r} is no status of a run", hint=f"Use one of {known}.")
+        for name, value in (("agent", agent), ("before", before)):
+            if value is not None and not (isinstance(value, str) and is_storable(value)):
+                raise UsageError(f"{name}={value!r} is no text that a run could have")
+        which = RunFilter(wanted, agent, before, whole("limit", limit, 1, 1_000_000))
         store = self._open().store
-        return [run_info(run, store) for run in store.runs(RunFilter(wanted, agent, before, limit))]
+        return [run_info(run, store) for run in store.runs(which)]
 
     aruns = _twin(runs)
 
@@ -394,8 +403,10 @@ def _positive(name: str, value: Any) -> float:
 def _error_classes(table: Mapping[type[BaseException], str]) -> dict[type[BaseException], ErrorClass]:
     known = {kind.label: kind for kind in ErrorClass}
     classes = {}
+    if not isinstance(table, Mapping):
+        raise UsageError(f"error_classes is a dict of exception types, not {type(table).__name__}")
     for kind, label in table.items():
-        if not (isinstance(kind, type) and issubclass(kind, BaseException)) or label not in known:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)) or label not in list(known):
             raise UsageError(
                 f"error_classes maps {kind!r} to {label!r}", hint=f"Map exception types to one of {', '.join(known)}."
             )
@@ -408,4 +419,4 @@ def _id(run_id: str | None) -> str | None:
 
 
 def _task(task: str | None, spec: AgentSpec) -> str:
-    return slug(spec.name if task is None else task)
+    return slug(spec.name if task is None else check_label("a task", task))
