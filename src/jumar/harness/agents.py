@@ -14,6 +14,8 @@ from jumar.errors import UsageError
 from jumar.harness.binding import hints_of
 from jumar.harness.tools import ToolSpec
 
+_TAKES_ONE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 
 class AgentSpec:
     """What is behind a decorated agent."""
@@ -55,15 +57,13 @@ def agent_spec(function: Any, name: str | None, tools: list[ToolSpec] | None, na
     """A function as an agent; UsageError where it does not take a run and one input."""
     if not inspect.isfunction(function):
         raise UsageError(f"{function!r} cannot be an agent: it is no function")
-    parameters = [
-        parameter
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    if len(parameters) != 2:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(f"agent {function.__name__} is a generator", hint="Return the output instead of yielding it.")
+    parameters = inspect.signature(function).parameters.values()
+    if len(parameters) != 2 or any(parameter.kind not in _TAKES_ONE for parameter in parameters):
+        shown = f"{function.__name__}{inspect.signature(function)}"
         raise UsageError(
-            f"agent {function.__name__} takes {len(parameters)} arguments",
-            hint="An agent takes two: the run, and one input, as in `def repair(run, task):`.",
+            f"{shown} cannot be an agent", hint="An agent takes the run and one input, as in `def repair(run, task):`."
         )
     return AgentSpec(function, check_name("an agent", name or function.__name__), tools, names)
 

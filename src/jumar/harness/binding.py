@@ -51,6 +51,15 @@ class Binder:
         return dict(bound.arguments)
 
 
+def has_signature(function: Callable[..., Any]) -> bool:
+    """Whether the function tells its arguments; some that are written in C do not."""
+    try:
+        inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def hints_of(function: Callable[..., Any], names: dict[str, Any] | None) -> dict[str, Any] | None:
     """The function's annotations as types; `names` helps with those written as text inside another function.
 

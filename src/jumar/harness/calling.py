@@ -13,24 +13,10 @@ from jumar.core.states import CallKind, Effect
 from jumar.engine.flows.calls import Call, perform, prepare
 from jumar.engine.live import LiveRun
 from jumar.engine.policy import Codec, ToolPolicy
-from jumar.engine.scope import Branch, Scope, current_scope, this_thread
+from jumar.engine.scope import Scope, branch_here, this_thread
 from jumar.errors import NotStorable, ToolNotAllowed, UsageError
 from jumar.harness.binding import hints_of
 from jumar.harness.tools import ToolSpec
-
-
-def branch_here(live: LiveRun, home: Any) -> Branch | None:
-    """The branch that the calling code runs in, None where it runs in none; UsageError inside a call's body."""
-    scope = current_scope.get()
-    branch = live.root
-    if scope is not None and scope.live is live:
-        if scope.call is not None:
-            raise UsageError(
-                f"the run was used inside {scope.call.call_id}, whose body is one call",
-                hint="Make further calls from the agent itself; a tool called by its name inside another just runs.",
-            )
-        branch = scope.branch
-    return branch if branch.home == home else None
 
 
 def tool_call(

@@ -16,18 +16,19 @@ from jumar.core.codec import codec_for, encode_arguments
 from jumar.core.naming import check_label
 from jumar.core.references import check_references
 from jumar.core.requests import Attempt, Flow
-from jumar.core.states import CallKind, Effect, Level
+from jumar.core.states import CallKind, Level
 from jumar.engine.flows.calls import Call, mark, perform, prepare
 from jumar.engine.flows.fan import fan_out, first_failure
 from jumar.engine.live import LiveRun
 from jumar.engine.policy import ToolPolicy
+from jumar.engine.scope import branch_here
 from jumar.engine.steps import Step
 from jumar.errors import MapFailed, NotSupported, UsageError
-from jumar.harness.calling import branch_here, decision_call, label_of, mark_call, tool_call, value_call
+from jumar.harness.calling import decision_call, label_of, mark_call, tool_call, value_call
+from jumar.harness.options import effect_named, seconds, several, whole
 from jumar.harness.tools import Bound, is_tool, spec_of
 
 _KINDS = {"decision": CallKind.DECISION, "tool": CallKind.TOOL, "value": CallKind.VALUE}
-_EFFECTS = {"read": Effect.READ, "idempotent": Effect.IDEMPOTENT, "external": Effect.EXTERNAL}
 
 
 class Face:
@@ -105,7 +106,7 @@ class Face:
         retries: int,
         timeout: float | None,
     ) -> Call:
-        options = {"retries": retries, "timeout": timeout}
+        options = {"retries": whole("retries", retries), "timeout": seconds("timeout", timeout, zero=False)}
         return decision_call(self._live, model, args, kwargs, returns, key, options, self._home())
 
     def _value(self, name: str, source: Any, returns: Any, key: str | None) -> Call:
@@ -119,10 +120,10 @@ class Face:
         return mark(call, Level.STEP, "manual", checked)
 
     def _plan(self, steps: Sequence[str], files: Iterable[str]) -> Flow[None]:
-        if isinstance(steps, str):
-            raise UsageError("plan takes a list of step names, not one text")
-        names = [check_label("a planned step", step) for step in steps]
-        details = {"steps": names, "files": [check_label("a planned file", file) for file in files]}
+        details = {
+            "steps": [check_label("a planned step", step) for step in several("plan", steps)],
+            "files": [check_label("a planned file", file) for file in several("files=", files)],
+        }
         call = mark_call(self._live, CallKind.PLAN, details, self._home())
         return mark(call, Level.TASK, "after-planning")
 
@@ -140,16 +141,16 @@ class Face:
     ) -> Call:
         if plan is not None:
             raise NotSupported("record(plan=...) is not in this version")
-        if kind not in _KINDS:
+        if not isinstance(kind, str) or kind not in _KINDS:
             raise UsageError(f"record has no kind {kind!r}", hint=f"Use one of {', '.join(map(repr, _KINDS))}.")
-        if effect == "write":
-            raise NotSupported("effect='write' is not in this version")
-        if effect not in _EFFECTS:
-            raise UsageError(f"effect={effect!r} is not known", hint=f"Use one of {', '.join(map(repr, _EFFECTS))}.")
+        if not callable(body):
+            raise UsageError(f"record takes a function that makes the call, not {type(body).__name__}")
+        if not isinstance(args, Mapping):
+            raise UsageError(f"record takes its arguments by name, as a dict, not {type(args).__name__}")
         policy = ToolPolicy(
             _KINDS[kind],
             label_of(check_label("a record", name)),
-            _EFFECTS[effect],
+            effect_named(effect),
             codec_for(Any if codec is None else codec),
             usage=usage,
         )

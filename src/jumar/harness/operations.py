@@ -9,7 +9,8 @@ from typing import Any
 
 from jumar.core.changes import Ack, Answer, Refusal
 from jumar.core.codec import TypedCodec, codec_for
-from jumar.core.limits import MAX_LABEL
+from jumar.core.limits import MAX_LABEL, check_size
+from jumar.core.naming import is_storable, storable
 from jumar.core.records import RequestRecord, RunRecord
 from jumar.core.requests import Flow
 from jumar.core.states import RequestKind, Status, Verdict
@@ -85,6 +86,11 @@ class Operations:
         if spec.is_async:
             import asyncio
 
+            if asyncio._get_running_loop() is not None:
+                raise UsageError(
+                    f"agent {spec.name} is async, and this thread runs an event loop already",
+                    hint="Await harness.arun(...) or harness.aresume(...) instead.",
+                )
             return asyncio.run(self._adrive(spec, flow))
         from jumar.engine.drivers.plain import drive
 
@@ -134,8 +140,9 @@ class Operations:
             value = self._checked(run, request, verdict.result, tools)
         elif not isinstance(verdict, NotHappened):
             raise UsageError(f"{verdict!r} is no verdict", hint="Give Happened(result) or NotHappened().")
-        if note is not None and len(note) > MAX_LABEL:
-            raise UsageError(f"the note has {len(note)} characters; at most {MAX_LABEL} are kept")
+        for name, text in (("by", by), ("note", note)):
+            if text is not None and not (isinstance(text, str) and len(text) <= MAX_LABEL and is_storable(text)):
+                raise UsageError(f"{name}= is no text of at most {MAX_LABEL} characters that can be stored")
         answer = Answer(
             run_no=run.run_no,
             request_id=request.request_id,
@@ -166,7 +173,9 @@ class Operations:
         record = next((call for call in self.store.calls(run.run_no) if call.seq == request.call_seq), None)
         spec = tools.get(record.tool) if record is not None else None
         codec: Any = codec_for(Any) if spec is None else spec.policy.codec
-        return as_json(codec, result)
+        value = as_json(codec, result)
+        check_size(value, "the result has")
+        return value
 
     def doctor(self, address: str) -> Report:
         """Check the store."""
@@ -202,6 +211,6 @@ def _faces(spec: AgentSpec) -> Callable[[LiveRun], Any]:
 
 def _user() -> str:
     try:
-        return getpass.getuser()
+        return storable(getpass.getuser())[:MAX_LABEL]
     except (OSError, KeyError, ImportError):
         return "someone"

@@ -20,7 +20,8 @@ from jumar.core.states import CallKind, Effect
 from jumar.engine.policy import ToolPolicy
 from jumar.engine.scope import current_scope
 from jumar.errors import NotSupported, UsageError
-from jumar.harness.binding import Binder, caller_names, hints_of
+from jumar.harness.binding import Binder, caller_names, has_signature, hints_of
+from jumar.harness.options import effect_named, exception_types, seconds, whole
 
 if TYPE_CHECKING:
     from jumar.harness.harness import Harness
@@ -32,7 +33,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SPEC = "__jumar_tool__"
 _DEFAULT_RETRIES = 2
-_EFFECTS = {"read": Effect.READ, "idempotent": Effect.IDEMPOTENT, "external": Effect.EXTERNAL}
 
 
 class Tool(Protocol[P, R_co]):
@@ -177,23 +177,24 @@ def decorated(function: Callable[..., Any], options: dict[str, Any], names: dict
         raise UsageError(f"{function!r} cannot be a tool: it is no function")
     if is_tool(function):
         raise UsageError(f"{function.__name__} is a tool already")
+    if not has_signature(function):
+        raise UsageError(
+            f"{function!r} does not tell its arguments, so it cannot be a tool",
+            hint="Wrap it in a function of your own.",
+        )
     return _wrapped(ToolSpec(function, _checked(function, dict(options)), names))
 
 
 def _checked(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
-    effect = options.pop("effect", "read")
-    if effect == "write":
-        raise NotSupported("effect='write' is not in this version")
-    if effect not in _EFFECTS:
-        raise UsageError(f"effect={effect!r} is not known", hint=f"Use one of {', '.join(map(repr, _EFFECTS))}.")
+    effect = effect_named(options.pop("effect", "read"))
     name = options.pop("name", None) or getattr(function, "__name__", "")
-    checked: dict[str, Any] = {"kind": CallKind.TOOL, "name": check_name("a tool", name), "effect": _EFFECTS[effect]}
+    checked: dict[str, Any] = {"kind": CallKind.TOOL, "name": check_name("a tool", name), "effect": effect}
     retries = options.pop("retries", None)
-    checked["retries"] = _DEFAULT_RETRIES if retries is None else _whole("retries", retries)
-    checked["timeout"] = _seconds("timeout", options.pop("timeout", None), zero=False)
-    checked["settle"] = _seconds("settle", options.pop("settle", None), zero=True)
+    checked["retries"] = _DEFAULT_RETRIES if retries is None else whole("retries", retries)
+    checked["timeout"] = seconds("timeout", options.pop("timeout", None), zero=False)
+    checked["settle"] = seconds("settle", options.pop("settle", None), zero=True)
     for lists in ("not_applied", "errors"):
-        checked[lists] = _types(lists, options.pop(lists, ()))
+        checked[lists] = exception_types(lists, options.pop(lists, ()))
     for option in options:
         _refuse(option)
     return checked
@@ -219,33 +220,6 @@ def _refuse(option: str) -> None:
     if option in _LATER:
         raise NotSupported(f"{option}= is not in this version")
     raise UsageError(f"a tool has no option {option!r}")
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1000:
-        return value
-    raise UsageError(f"{name}={value!r} is not a whole number from 0 to 1000")
-
-
-def _seconds(name: str, value: Any, *, zero: bool) -> float | None:
-    if value is None:
-        return None
-    if (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and (value > 0 or (zero and value == 0))
-        and value < 1e9
-    ):
-        return float(value)
-    raise UsageError(f"{name}={value!r} is not a number of seconds")
-
-
-def _types(name: str, value: Any) -> tuple[type[BaseException], ...]:
-    kinds = (value,) if isinstance(value, type) else tuple(value)
-    for kind in kinds:
-        if not (isinstance(kind, type) and issubclass(kind, Exception)):
-            raise UsageError(f"{name}= lists {kind!r}, which is no exception type")
-    return kinds
 
 
 def _wrapped(spec: ToolSpec) -> Any:
@@ -321,9 +295,9 @@ def _using(spec: ToolSpec, options: dict[str, Any]) -> Any:
         check_key(key)
     changes: dict[str, Any] = {}
     if "retries" in given:
-        changes["retries"] = _whole("retries", given.pop("retries"))
+        changes["retries"] = whole("retries", given.pop("retries"))
     if "timeout" in given:
-        changes["timeout"] = _seconds("timeout", given.pop("timeout"), zero=False)
+        changes["timeout"] = seconds("timeout", given.pop("timeout"), zero=False)
     for option in given:
         _refuse(option)
     copy = spec.changed(**changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from jumar.core.store import Store
 from jumar.errors import NotSupported, StoreUnavailable
 
@@ -15,9 +17,16 @@ def check_address(address: str) -> str:
         raise StoreUnavailable(f"a store's address is text, not {type(address).__name__}")
     if address.startswith(_LATER):
         raise NotSupported(f"stores at {address.partition(':')[0]}: addresses are not in this version")
-    if address == "memory:" or (address.startswith(SQLITE) and len(address) > len(SQLITE) and "\x00" not in address):
+    if address == "memory:" or (address.startswith(SQLITE) and len(address) > len(SQLITE) and _names_a_file(address)):
         return address
     raise StoreUnavailable(f"{address!r} is no store's address", hint="Use memory: or sqlite:///PATH.")
+
+
+def _names_a_file(address: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(address)
+    except UnicodeEncodeError:
+        return False
 
 
 def open_store(address: str) -> Store:

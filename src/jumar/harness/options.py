@@ -1,0 +1,55 @@
+"""Checking the options that tools, agents and calls are given; each error names the option and its value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jumar.core.states import Effect
+from jumar.errors import NotSupported, UsageError
+
+EFFECTS = {"read": Effect.READ, "idempotent": Effect.IDEMPOTENT, "external": Effect.EXTERNAL}
+
+
+def effect_named(name: Any) -> Effect:
+    """The effect of this name."""
+    if name == "write":
+        raise NotSupported("effect='write' is not in this version")
+    if not isinstance(name, str) or name not in EFFECTS:
+        raise UsageError(f"effect={name!r} is not known", hint=f"Use one of {', '.join(map(repr, EFFECTS))}.")
+    return EFFECTS[name]
+
+
+def whole(name: str, value: Any, least: int = 0, most: int = 1000) -> int:
+    """A whole number within bounds."""
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return value
+    raise UsageError(f"{name}={value!r} is not a whole number from {least} to {most}")
+
+
+def seconds(name: str, value: Any, *, zero: bool) -> float | None:
+    """A number of seconds, or None."""
+    if value is None:
+        return None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and (value > 0 or (zero and value == 0)) and value < 1e9:
+        return float(value)
+    raise UsageError(f"{name}={value!r} is not a number of seconds")
+
+
+def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
+    """Exception types, from one or from several."""
+    if not isinstance(value, (type, Iterable)):
+        raise UsageError(f"{name}={value!r} is no list of exception types")
+    kinds = (value,) if isinstance(value, type) else tuple(value)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise UsageError(f"{name}= lists {kind!r}, which is no exception type")
+    return kinds
+
+
+def several(name: str, value: Any) -> list[Any]:
+    """The members of something given as a list; a text is no list of its letters."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise UsageError(f"{name} takes a list, not {type(value).__name__}")
+    return list(value)
