@@ -1,7 +1,7 @@
 """The agent of `jumar demo`: it searches a site's logs, decides what is broken, orders a repair, and reports.
 
-Read it as an example.  What is special to the demonstration is `witness` and `moment`, from `stage`: the first lets somebody
-outside count what is really done, the second is where the process can be killed.
+Read it as an example. What is special to the demonstration is `witness` and `moment`, from `stage`: the first lets
+somebody outside count what is really done, the second is where the process can be killed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from jumar.demo import model
 from jumar.demo.client import find_order, place_order
 from jumar.demo.stage import moment, witness
 
-# The store is JUMAR_STORE's.  A process that is silent for two seconds is taken for dead, and another may take its run over.
+# The store is the one JUMAR_STORE names. A process that is silent for two seconds counts as dead; another may go on.
 harness = Harness(lease_ttl=2.0)
 
 
 @dataclass(frozen=True)
 class Diagnosis:
+    """What is broken, and what to do: replace, restart or watch."""
+
     broken: str
     action: str
     why: str
@@ -28,12 +30,16 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Advice:
+    """Which page visitors get until the repair is done."""
+
     page: str
     text: str
 
 
 @dataclass(frozen=True)
 class Report:
+    """What the agent reports; `order` is the repair's number, None where none was ordered."""
+
     diagnosis: Diagnosis
     order: str | None
     advice: Advice
@@ -50,9 +56,7 @@ def search(file: str, pattern: str) -> list[str]:
 @harness.tool(effect="external", not_applied=(ConnectionRefusedError,))
 def order_repair(part: str, place: str) -> str:
     """Order a repair from the outside service; answers the order's number.  Ordering twice would be paid twice."""
-    call = current_call()
-    assert call is not None
-    order = place_order(part, place, call.idempotency_key)
+    order = place_order(part, place, this_calls_key())
     moment("ordered")
     return str(order["number"])
 
@@ -60,10 +64,15 @@ def order_repair(part: str, place: str) -> str:
 @order_repair.probe
 def _(part: str, place: str) -> Happened[str] | NotHappened:
     """Asked when nobody knows whether the order went out: the service can tell, by the call's key."""
-    call = current_call()
-    assert call is not None
-    order = find_order(call.idempotency_key)
+    order = find_order(this_calls_key())
     return NotHappened() if order is None else Happened(str(order["number"]))
+
+
+def this_calls_key() -> str:
+    """The same for every attempt of one call, in whatever process: what the service can know the order by."""
+    call = current_call()
+    assert call is not None, "only a call of the agent's has a key"
+    return call.idempotency_key
 
 
 @harness.agent(tools=[search, order_repair])

@@ -31,7 +31,9 @@ def _ask(method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any] 
         raise ConnectionRefusedError(f"no repair desk is known: {SERVICE} is not set")
     connection = HTTPConnection(address, timeout=_SECONDS)
     try:
-        connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+        connection.request(
+            method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"}
+        )
         answer = connection.getresponse()
         data = answer.read()
     finally:

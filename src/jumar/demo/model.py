@@ -1,7 +1,7 @@
 """A stand-in for a model, on this machine: it decides by rules, from what the searches found, and says what that cost.
 
-It is asked as a real one would be: `diagnose` and `advise` get the findings and return JSON text with its usage.  Other logs lead
-it to other decisions.
+It is asked as a real one would be: `diagnose` and `advise` get the findings and return JSON text with its usage.
+Other logs lead it to other decisions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The outside service, a process of its own: a repair desk that takes orders over HTTP and can be asked about one.
 
-It knows nothing of Jumar.  Every order that arrives is carried out, a repeated one a second time: nothing here hides
-a mistake.  It writes each order and each question to its own book, and only then answers; the book is what the demonstration
-counts afterwards.
+It knows nothing of Jumar. Every order that arrives is carried out, a repeated one a second time: nothing here hides a
+mistake. It writes each order and each question to its own book, and only then answers; the book is what the
+demonstration counts afterwards.
 
     python -m jumar.demo.service BOOK
 
@@ -26,7 +26,7 @@ _FIRST_NUMBER = 1041
 
 
 class Desk(ThreadingTCPServer):
-    """The server with its book.  (http.server's own would look its host name up, which can take long without a network.)"""
+    """The server with its book.  (http.server's own looks its host name up, which can take long without a network.)"""
 
     daemon_threads = True
 

@@ -1,9 +1,9 @@
-"""What the demonstration adds to an agent's process: a witness that counts from outside, and moments at which it can be killed.
+"""What the demonstration adds to an agent's process: a witness that counts, and moments at which it can be killed.
 
-`witness` appends a line to a file that Jumar knows nothing of; the agent's tools and its model do so before they work, so the file
-counts what was really done, however often.  `moment` tells the parent process, over standard output, that the agent has
-come to a certain point; at the one the parent has chosen it goes no further, and waits to be killed.  Without the parent's
-settings in the environment both do nothing.
+`witness` appends a line to a file that Jumar knows nothing of; the agent's tools and its model do so before they
+work, so the file counts what was really done, however often. `moment` tells the parent process, over standard output,
+that the agent has come to a certain point; at the one the parent has chosen it goes no further, and waits to be
+killed. Without the parent's settings in the environment both do nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def witness(what: str, detail: str) -> None:
 
 
 def append(path: str, line: dict[str, Any], *, to_disk: bool = False) -> None:
-    """Append one JSON line in one write, so that lines of several processes never mix; `to_disk` also waits for the disk."""
+    """Append one JSON line in one write, so that lines of several processes never mix; `to_disk` waits for the disk."""
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         os.write(file, json.dumps(line).encode() + b"\n")
@@ -55,7 +55,7 @@ def say(what: str, **details: Any) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process as soon as its parent is gone: the parent holds the other end of standard input and writes nothing."""
+    """End this process as soon as its parent is gone: it holds the other end of standard input, and writes nothing."""
 
     def watch() -> None:
         while os.read(0, 1024):

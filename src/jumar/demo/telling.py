@@ -1,0 +1,169 @@
+"""The demonstration for a person: the story as it happens, then the run's timeline, then promises beside counts.
+
+On a terminal colours carry meaning (red what is killed or broken, green what goes on or holds, yellow what waits, cyan
+what is asked outside); every one stands beside a word that says the same, so nothing is lost where there are none.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import textwrap
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from jumar.demo.figures import DemoResult
+from jumar.demo.play import Beat
+
+# For each kind of beat: its word, and its style.
+_KINDS = {
+    "start": ("start", "bold"),
+    "work": ("work", ""),
+    "kill": ("KILL", "bold red"),
+    "wait": ("wait", "yellow"),
+    "takeover": ("take over", "bold green"),
+    "probe": ("ask", "cyan"),
+    "done": ("done", "bold green"),
+}
+_STATES = {"SUCCEEDED": "green", "FAILED": "red", "UNCERTAIN": "yellow"}
+_WORD = 9  # columns of the longest word
+_WIDEST = 100  # columns of running text, however wide the terminal is
+_INTRODUCTION = (
+    "It searches a web shop's logs, decides what is broken, orders a repair from an outside service, and reports. "
+    "At three bad moments its process is ended with SIGKILL, and each time another process goes on. "
+    "No key and no network are needed."
+)
+_WITNESSES = (
+    "Counted in a file to which the agent's tools and model write before they work, and in the service's own book; "
+    "Jumar writes to neither."
+)
+
+
+class Teller:
+    """Writes to standard output.  As a context manager it shows, on a terminal, what is being waited for."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False)
+        has_width = self._console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+        self._width = min(self._console.width, _WIDEST) if has_width else _WIDEST
+        self._status: Status | None = None
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._status = self._console.status("starting", spinner="line")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    # --- While it happens. ---
+
+    def open(self, directory: Path) -> None:
+        """Say what is going to happen."""
+        self._line("An agent is killed three times and finishes its task once.", "bold")
+        self._wrapped(_INTRODUCTION)
+        self._line(f"Everything happens in {directory}", "dim")
+        self._console.print()
+
+    def beat(self, beat: Beat) -> None:
+        """Tell what has just happened."""
+        if beat.kind == "waiting":
+            self._wait(f"waiting for the dead process's lease to run out: {beat.text}")
+            return
+        self._wait("the agent is at work")
+        word, style = _KINDS[beat.kind]
+        lead = f"{beat.seconds:5.1f} s  "
+        first, *rest = textwrap.wrap(beat.text, self._width - len(lead) - _WORD - 2)
+        self._console.print(Text.assemble((lead, "dim"), (f"{word:<{_WORD}}  {first}", style)), soft_wrap=True)
+        for line in rest:
+            self._line(" " * (len(lead) + _WORD + 2) + line, style)
+
+    def _wait(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(text)
+
+    # --- Afterwards. ---
+
+    def heading(self, text: str) -> None:
+        """Print a heading."""
+        self._console.print()
+        self._line(text, "bold")
+
+    def report(self, result: DemoResult) -> None:
+        """Print what the agent reported."""
+        report = result.view.output
+        if not isinstance(report, dict):
+            return
+        self.heading("The agent's report")
+        self._line(f"  broken      {report['diagnosis']['broken']}: {report['diagnosis']['why']}")
+        self._line(f"  ordered     {report['order']}")
+        self._line(f"  until then  {report['advice']['text']}")
+
+    def timeline(self, result: DemoResult) -> None:
+        """Print the run's calls, one line each, where nobody gave a better way to."""
+        self.heading("The run")
+        names = max((len(call.call_id) for call in result.view.calls), default=0)
+        for call in result.view.calls:
+            style = _STATES.get(call.state, "")
+            self._console.print(
+                Text.assemble(
+                    f"  {call.call_id:<{names}}  ", (f"{call.state.lower():<9}", style), f"  by process {call.epoch}"
+                ),
+                soft_wrap=True,
+            )
+
+    def table(self, result: DemoResult) -> None:
+        """Print promises beside counts."""
+        self.heading("What was promised, and what was counted outside")
+        names = max(len(row.what) for row in result.promises)
+        self._line(f"  {'':<{names}}  promised  counted", "dim")
+        for row in result.promises:
+            numbers = f"  {row.what:<{names}}  {row.promised:>8}  {row.counted:>7}  "
+            verdict = ("kept", "green") if row.kept else ("BROKEN", "bold red")
+            self._console.print(Text.assemble(numbers, verdict), soft_wrap=True)
+            for line in textwrap.wrap(row.note if row.kept else "", self._width - 4):
+                self._line(f"    {line}", "dim")
+        self._console.print()
+        self._wrapped(_WITNESSES, "dim")
+
+    def close(self, result: DemoResult, is_kept: bool) -> None:
+        """Say how it ended, and what to look at next."""
+        self._console.print()
+        if result.ok:
+            self._line("Every promise was kept: three kills, nothing done twice, nothing lost.", "bold green")
+        else:
+            self._line("Not as promised:", "bold red")
+            for problem in result.problems:
+                self._line(f"  {problem}")
+        self._line(f"It took {result.seconds:.1f} s.", "dim")
+        if is_kept:
+            self._look_around(result)
+        else:
+            self._line("To keep everything and look around in it: jumar demo --keep DIR", "dim")
+
+    def _look_around(self, result: DemoResult) -> None:
+        self.heading("Everything is kept. Look around with")
+        store = shlex.quote(result.store)
+        for command in ("show last", "trace last", "runs", "doctor"):
+            self._line(f"  jumar {command} --store {store}")
+        for name in ("witness.jsonl", "service.jsonl"):
+            self._line(f"  cat {shlex.quote(str(Path(result.directory) / name))}")
+
+    # --- Lines. ---
+
+    def _line(self, text: str, style: str = "") -> None:
+        """One line as it is: the terminal breaks it where it is too long, so that a command can be copied."""
+        self._console.print(Text(text, style), soft_wrap=True)
+
+    def _wrapped(self, text: str, style: str = "") -> None:
+        for line in textwrap.wrap(text, self._width):
+            self._line(line, style)
