@@ -76,7 +76,9 @@ def result_of(
 
 
 class CallView(Struct, frozen=True):
-    """One call of a run, for people: times are ms since 1970, `result` is the stored JSON."""
+    """One call of a run, for people: times are ms since 1970, `result` is the stored JSON, and `doubts` counts how often
+    it was not known whether the call had happened.
+    """
 
     seq: int
     call_id: str
@@ -95,6 +97,7 @@ class CallView(Struct, frozen=True):
     usage: Any = None
     started_version: int = 0
     ended_version: int | None = None
+    doubts: int = 0
 
 
 class CheckpointView(Struct, frozen=True):

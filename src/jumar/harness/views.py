@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -42,11 +43,12 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
 def run_view(run: RunRecord, store: Store) -> RunView:
     """A run with its calls, checkpoints and what it waits for."""
     events = store.events(run.run_no)
+    doubts = Counter(event.call_seq for event in events if event.kind is EventKind.CALL_UNCERTAIN)
     output = _artifact(store, run, run.output_digest) if run.status in FINAL else None
     requests = store.requests(run.run_no) if run.status not in FINAL else []
     return RunView(
         run_info(run, store),
-        tuple(call_view(record, store, run) for record in store.calls(run.run_no)),
+        tuple(call_view(record, store, run, doubts[record.seq]) for record in store.calls(run.run_no)),
         tuple(checkpoint_view(record) for record in store.checkpoints(run.run_no)),
         tuple(WaitingOn.of(request) for request in requests if request.verdict is None),
         tuple(_event_line(event, {}) for event in events if event.kind is EventKind.TAKEN_OVER),
@@ -55,7 +57,7 @@ def run_view(run: RunRecord, store: Store) -> RunView:
     )
 
 
-def call_view(record: CallRecord, store: Store, run: RunRecord) -> CallView:
+def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int) -> CallView:
     """One call, with its arguments and result as JSON."""
     failure = record.failure
     return CallView(
@@ -76,6 +78,7 @@ def call_view(record: CallRecord, store: Store, run: RunRecord) -> CallView:
         None if record.usage is None else msgspec.to_builtins(record.usage),
         record.started_version,
         record.ended_version,
+        doubts,
     )
 
 
