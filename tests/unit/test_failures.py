@@ -33,11 +33,16 @@ def of_status(status: int, **headers: str) -> Exception:
     return httpx2.HTTPStatusError("refused", request=REQUEST, response=response(status, **headers))
 
 
-def http_error(status: int, **headers: str) -> HTTPError:
+def message_of(pairs: dict[str, str]) -> Message:
     message = Message()
-    for name, value in headers.items():
-        message[name.replace("_", "-")] = value
-    return HTTPError("http://localhost", status, "refused", message, None)
+    for name, value in pairs.items():
+        message[name] = value
+    return message
+
+
+def http_error(status: int, **headers: str) -> HTTPError:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return HTTPError("http://localhost", status, "refused", message_of(named), None)
 
 
 REAL = {
@@ -76,8 +81,11 @@ def test_a_real_exception_is_sorted(error: Exception, expected: ErrorClass) -> N
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [(400, PERMANENT), (404, PERMANENT), (408, TRANSIENT), (409, PERMANENT), (422, PERMANENT), (425, TRANSIENT)]
-    + [(429, LIMITED), (500, TRANSIENT), (502, TRANSIENT), (503, TRANSIENT), (529, TRANSIENT), (599, TRANSIENT)],
+    [
+        *((status, PERMANENT) for status in (400, 401, 403, 404, 409, 410, 422, 499)),
+        *((status, TRANSIENT) for status in (408, 425, 500, 502, 503, 504, 529, 599)),
+        (429, LIMITED),
+    ],
 )
 def test_an_http_status_decides(status: int, expected: ErrorClass) -> None:
     assert classify(of_status(status), {}, WALL_MS).error_class is expected
@@ -155,18 +163,11 @@ def test_retry_after_is_a_number_or_a_date(header: str, expected: float | None) 
 
 
 @pytest.mark.parametrize("name", ["Retry-After", "retry-after", "RETRY-AFTER"])
-@pytest.mark.parametrize("holder", [dict, lambda pairs: httpx2.Headers(pairs), lambda pairs: message_of(pairs)])
+@pytest.mark.parametrize("holder", [dict, httpx2.Headers, message_of])
 def test_the_headers_name_is_found_in_any_case_and_any_kind_of_headers(name: str, holder: Any) -> None:
     error = RuntimeError("refused")
     error.headers = holder({name: "9"})  # type: ignore[attr-defined]
     assert retry_after(error, WALL_MS) == 9.0
-
-
-def message_of(pairs: dict[str, str]) -> Message:
-    message = Message()
-    for name, value in pairs.items():
-        message[name] = value
-    return message
 
 
 def test_what_urllib_raises_tells_how_long_to_wait() -> None:

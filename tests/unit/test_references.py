@@ -119,7 +119,7 @@ def test_declared_kinds_add_to_the_known_ones() -> None:
     assert check_kinds(["invoice", "my_kind-2"]) == KINDS | {"invoice", "my_kind-2"}
 
 
-@pytest.mark.parametrize("kinds", ["invoice", b"invoice", 5, None, [""], ["Invoice"], ["a b"], ["a:b"], [5], ["a" * 33]])
+@pytest.mark.parametrize("kinds", ["invoice", b"invoice", 5, None, [""], ["Claim"], ["a b"], ["a:b"], [5], ["a" * 33]])
 def test_what_is_no_list_of_plain_words_declares_nothing(kinds: list[str]) -> None:
     with pytest.raises(InvalidReference):
         check_kinds(kinds)
