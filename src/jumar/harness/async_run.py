@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, overload
 
 from jumar.engine.drivers.aio import adrive
 from jumar.harness.face import Face
@@ -13,6 +13,12 @@ from jumar.harness.tools import Bound, Tool
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+Ts = TypeVarTuple("Ts")
+
+Item: TypeAlias = Bound[A] | Awaitable[A] | Callable[[], Awaitable[A]]
 
 
 class AsyncRun(Face):
@@ -80,24 +86,45 @@ class AsyncRun(Face):
         """Ask a model; see `Run.decide`."""
         return adrive(self._perform(self._decision(model, args, kwargs, returns, key, retries, timeout)), self._live.io)
 
+    @overload
     def value(
-        self,
-        name: str,
-        source: Callable[[], Awaitable[T]] | Callable[[], T] | T,
-        *,
-        returns: Any = None,
-        key: str | None = None,
-    ) -> Coroutine[Any, Any, T]:
+        self, name: str, source: Callable[[], Awaitable[T]], *, returns: Any = ..., key: str | None = ...
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def value(
+        self, name: str, source: Callable[[], T], *, returns: Any = ..., key: str | None = ...
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def value(self, name: str, source: T, *, returns: Any = ..., key: str | None = ...) -> Coroutine[Any, Any, T]: ...
+    def value(self, name: str, source: Any, *, returns: Any = None, key: str | None = None) -> Coroutine[Any, Any, Any]:
         """Record a value once; see `Run.value`."""
         return adrive(self._perform(self._value(name, source, returns, key)), self._live.io)
 
-    async def gather(self, *items: Any) -> tuple[Any, ...]:
+    @overload
+    async def gather(self, a: Item[A], /) -> tuple[A]: ...
+    @overload
+    async def gather(self, a: Item[A], b: Item[B], /) -> tuple[A, B]: ...
+    @overload
+    async def gather(self, a: Item[A], b: Item[B], c: Item[C], /) -> tuple[A, B, C]: ...
+    @overload
+    async def gather(self, *items: Item[T]) -> tuple[T, ...]: ...
+    @overload
+    async def gather(self, *items: Item[Any] | Callable[[], Any]) -> tuple[Any, ...]: ...
+    async def gather(self, *items: Any) -> Any:
         """Run bound tools, functions without arguments or awaitables side by side; see `Run.gather`.  A plain tool
         takes a worker thread.
         """
         return tuple(await adrive(self._gather(items), self._live.io))
 
-    async def map(self, tool: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
+    @overload
+    async def map(self, tool: Callable[[*Ts], Coroutine[Any, Any, R]], items: Iterable[tuple[*Ts]]) -> list[R]: ...
+    @overload
+    async def map(self, tool: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[T]) -> list[R]: ...
+    @overload
+    async def map(self, tool: Callable[[*Ts], R], items: Iterable[tuple[*Ts]]) -> list[R]: ...
+    @overload
+    async def map(self, tool: Callable[[T], R], items: Iterable[T]) -> list[R]: ...
+    async def map(self, tool: Any, items: Iterable[Any]) -> Any:
         """Call a tool or function for each item side by side; see `Run.map`."""
         return await adrive(self._map(tool, items), self._live.io)
 

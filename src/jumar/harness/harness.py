@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
 from jumar.core.naming import check_label, check_run_id, is_storable, slug
@@ -36,7 +36,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
+A = TypeVar("A")
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+
+PlainAgent: TypeAlias = Callable[[Any, A], T]  # of a Run and one input
+AsyncAgent: TypeAlias = Callable[[Any, A], Coroutine[Any, Any, T]]  # of an AsyncRun and one input
 
 DEFAULT_STORE = "sqlite:///jumar.db"
 _LATER = frozenset({"workspace", "config", "durability", "budget"})
@@ -241,6 +246,18 @@ class Harness:
 
     # --- Driving runs. ---
 
+    @overload
+    def run(
+        self, agent: AsyncAgent[A, T], input: A = ..., *, run_id: str | None = ..., task: str | None = ..., **later: Any
+    ) -> RunResult[T]: ...
+    @overload
+    def run(
+        self, agent: PlainAgent[A, T], input: A = ..., *, run_id: str | None = ..., task: str | None = ..., **later: Any
+    ) -> RunResult[T]: ...
+    @overload
+    def run(
+        self, agent: str, input: Any = ..., *, run_id: str | None = ..., task: str | None = ..., **later: Any
+    ) -> RunResult[Any]: ...
     def run(
         self,
         agent: Callable[..., Any] | str,
@@ -260,6 +277,18 @@ class Harness:
         spec = self._agent(agent)
         return self._open().run(spec, input, _id(run_id), _task(task, spec))
 
+    @overload
+    async def arun(
+        self, agent: AsyncAgent[A, T], input: A = ..., *, run_id: str | None = ..., task: str | None = ..., **later: Any
+    ) -> RunResult[T]: ...
+    @overload
+    async def arun(
+        self, agent: PlainAgent[A, T], input: A = ..., *, run_id: str | None = ..., task: str | None = ..., **later: Any
+    ) -> RunResult[T]: ...
+    @overload
+    async def arun(
+        self, agent: str, input: Any = ..., *, run_id: str | None = ..., task: str | None = ..., **later: Any
+    ) -> RunResult[Any]: ...
     async def arun(
         self,
         agent: Callable[..., Any] | str,

@@ -70,10 +70,13 @@ class Run(Face):
         """
         return drive(self._perform(self._decision(model, args, kwargs, returns, key, retries, timeout)), self._live.io)
 
-    def value(self, name: str, source: Callable[[], T] | T, *, returns: Any = None, key: str | None = None) -> T:
+    @overload
+    def value(self, name: str, source: Callable[[], T], *, returns: Any = ..., key: str | None = ...) -> T: ...
+    @overload
+    def value(self, name: str, source: T, *, returns: Any = ..., key: str | None = ...) -> T: ...
+    def value(self, name: str, source: Any, *, returns: Any = None, key: str | None = None) -> Any:
         """Record a value once (the time, a random number, a setting) and answer the same on every replay."""
-        result: T = drive(self._perform(self._value(name, source, returns, key)), self._live.io)
-        return result
+        return drive(self._perform(self._value(name, source, returns, key)), self._live.io)
 
     @overload
     def gather(self, a: Bound[A] | Callable[[], A], /) -> tuple[A]: ...

@@ -8,7 +8,7 @@ outside of a run, and inside another tool's body, it just calls through.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
@@ -56,7 +56,11 @@ class Tool(Protocol[P, R_co]):
         """The same tool with other settings for one call."""
         ...
 
-    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
+    @overload
+    def bind(self: Tool[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> Bound[R]: ...
+    @overload
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]: ...
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
         """The tool with its arguments, for `run.gather`."""
         ...
 
