@@ -1,7 +1,8 @@
 """From what a person types to a harness: `MODULE:HARNESS` and `MODULE:HARNESS:AGENT`.
 
 MODULE is imported with the current folder on `sys.path`, as `python -m` does; a path such as `jobs/site.py` is run as
-that file, with its folder on `sys.path`.  An import path comes from the command line or JUMAR_APP and never out of a database.
+that file, with its folder on `sys.path`.  An import path comes from the command line or JUMAR_APP, never out of a
+database.
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ from jumar.cli.commands.demo import demo
 from jumar.cli.commands.driving import resume, run
 from jumar.cli.commands.looking import runs, show, trace
 from jumar.cli.commands.storing import doctor, store
-from jumar.cli.messages import as_usage_error, tell, unknown_command
+from jumar.cli.groups import Commands
+from jumar.cli.messages import Interrupted, as_usage_error, tell
 from jumar.cli.options import Options, with_app, with_store
-from jumar.errors import JumarError, UsageError
+from jumar.errors import JumarError
 
 _EPILOG = (
     "RUN is a run's id, a unique end of one, or `last`. CALL reads like scan#2.search.1.\n\n"
@@ -31,22 +32,10 @@ _EPILOG = (
 )
 
 
-class Commands(click.Group):
-    """A group that lists its commands in their own order and says what it has where it is asked for another."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
-            raise unknown_command(name, list(self.commands), ctx.command_path)
-        return super().resolve_command(ctx, args)
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Commands, epilog=_EPILOG, context_settings=_SETTINGS)
 @with_store
 @with_app
 @click.version_option(__version__, message="jumar %(version)s")
@@ -87,7 +76,7 @@ def _invoke(words: list[str], options: Options) -> int:
     except JumarError as error:
         return _failed(error, words, options)
     except (KeyboardInterrupt, click.Abort):
-        return _failed_with(UsageError("interrupted", hint="Type the command again."), exits.INTERRUPTED, options)
+        return _failed(Interrupted("interrupted"), words, options)
 
 
 def _failed(error: JumarError, words: list[str], options: Options) -> int:
@@ -95,12 +84,8 @@ def _failed(error: JumarError, words: list[str], options: Options) -> int:
     options.json = options.json or "--json" in words
     if isinstance(error, ImportRaised):
         click.echo(error.trace, err=True)
-    return _failed_with(error, error.exit_code, options)
-
-
-def _failed_with(error: JumarError, code: int, options: Options) -> int:
     tell(error, options)
-    return code
+    return error.exit_code
 
 
 def _pipe_closed() -> int:

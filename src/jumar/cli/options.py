@@ -1,15 +1,16 @@
 """What every command may be told: which store, which app, and whether to answer in JSON.
 
-`--store` and `--app` may stand before the command or after it.  A flag beats the store that a harness was made with, and that
-beats JUMAR_STORE.
+`--store` and `--app` may stand before the command or after it.  A flag beats the store that a harness was made with,
+and that beats JUMAR_STORE.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,15 +100,16 @@ def with_json(command: C) -> C:
 def opened(options: Options, *, code: bool = False, makes: bool = False) -> Iterator[Harness]:
     """The harness a command works on: the app's, else a bare one.
 
-    `code` says that the command needs the user's agents or tools; a command that only looks does not import an app where
-    `--store` tells it where to look.  Unless the command `makes` a database, one that is not there is an error: a mistyped path
-    must not leave an empty file behind.
+    `code` says that the command needs the user's agents or tools; a command that only looks does not import an app
+    where `--store` tells it where to look.  Unless the command `makes` a database, one that is not there is an error: a
+    mistyped path must not leave an empty file behind.
     """
     app = options.wanted_app()
     if app is None or (options.store is not None and not code):
         harness = Harness(options.store)
     else:
-        harness = load_harness(app)
+        with prints_aside(options):
+            harness = load_harness(app)
     with using_store(harness, options):
         if not makes:
             _require_database(harness)
@@ -117,9 +119,20 @@ def opened(options: Options, *, code: bool = False, makes: bool = False) -> Iter
 @contextmanager
 def agent_of(options: Options, target: str) -> Iterator[tuple[Harness, str]]:
     """The harness and the agent's name of `MODULE:HARNESS:AGENT`, whose app the next commands will name."""
-    options.app, harness, agent = load_agent(target)
+    with prints_aside(options):
+        options.app, harness, agent = load_agent(target)
     with using_store(harness, options):
         yield harness, agent
+
+
+@contextmanager
+def prints_aside(options: Options) -> Iterator[None]:
+    """With `--json`, send what the user's own code prints to standard error: standard output is one JSON document."""
+    if not options.json:
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 @contextmanager

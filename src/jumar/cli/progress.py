@@ -1,7 +1,7 @@
 """What is told while something takes its time: nothing for two seconds, then how long it has taken.
 
-On a terminal it is one line that moves and vanishes at the end.  Elsewhere only a wait for another process's lease is told, at its
-beginning and every ten seconds, because a log is no place for a clock.
+On a terminal it is one line that moves and vanishes at the end.  Elsewhere only a wait for another process's lease is
+told, at its beginning and every ten seconds, because a log is no place for a clock.
 """
 
 from __future__ import annotations
@@ -25,26 +25,22 @@ _LINE_EVERY = 10.0  # seconds between two lines where there is no terminal
 class Progress:
     """Tells what is going on from a thread of its own, while the caller works inside the `with`."""
 
-    def __init__(self, text: str, *, quiet: bool = False) -> None:
+    def __init__(self, text: str) -> None:
         self._text = text
-        self._quiet = quiet
         self._began = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jumar-progress", daemon=True)
         self._wait: tuple[str, float, float] | None = None  # whose lease, seconds left, when that was heard
-        self._last_line = 0.0
 
     def __enter__(self) -> Self:
-        if not self._quiet:
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
 
     def waiting(self, owner: str, left: float) -> None:
         """A lease that `owner` holds runs out in `left` seconds."""
@@ -52,7 +48,7 @@ class Progress:
 
     def _work(self) -> None:
         while not self._stop.wait(_BEAT):
-            if self._lease() is not None or time.monotonic() - self._began >= _PATIENCE:
+            if self._is_worth_telling():
                 break
         if self._stop.is_set():
             return
@@ -63,6 +59,11 @@ class Progress:
             self._move(screen)
         else:
             self._log(screen)
+
+    def _is_worth_telling(self) -> bool:
+        """Whether this has taken long, or is known to."""
+        left = self._wait[1] if self._wait is not None else 0.0
+        return time.monotonic() - self._began + left >= _PATIENCE
 
     def _move(self, screen: Screen) -> None:
         from rich.live import Live
@@ -82,10 +83,11 @@ class Progress:
         return Text(screen.cut(screen.clean(text), screen.width - 4), no_wrap=True)
 
     def _log(self, screen: Screen) -> None:
+        last_line = -_LINE_EVERY
         while True:
             lease = self._lease()
-            if lease is not None and time.monotonic() - self._last_line >= _LINE_EVERY:
-                self._last_line = time.monotonic()
+            if lease is not None and time.monotonic() - last_line >= _LINE_EVERY:
+                last_line = time.monotonic()
                 screen.print(screen.clean(lease))
             if self._stop.wait(_BEAT):
                 return

@@ -1,13 +1,14 @@
 """What is written to: a stream, its width, its colours, and the signs it can show.
 
-Coloured only on a terminal and without NO_COLOR; 100 columns wide where it is none.  Text of runs (names, results, errors) may
-hold anything: what a stream cannot encode, and what would move a terminal's cursor, is made visible instead.
+Coloured only on a terminal and without NO_COLOR; 100 columns wide where it is none.  Text of runs (names, results,
+errors) may hold anything: what a stream cannot encode, and what would move a terminal's cursor, is made visible.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from rich.style import StyleType
 
 PIPED_WIDTH = 100
-_LEAST_WIDTH = 40
+_LEAST_WIDTH = 20
 
 
 @dataclass(frozen=True)
 class Signs:
-    """The signs of one encoding: of calls by what repeating them would do, of their states, and what bars are made of."""
+    """The signs of one encoding: of calls by what repeating them would do, of their states, and those of bars."""
 
     decision: str
     read: str
@@ -64,7 +65,7 @@ UNICODE = Signs(
     takeover="┊",
     rule="─",
     cut="…",
-    times="×",
+    times="\u00d7",
     dot="·",
     spinner="dots",
 )
@@ -91,11 +92,18 @@ ASCII = Signs(
 )
 
 
+class _Console(Console):
+    """A console that tells a closed pipe, where rich would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class Screen:
     """A stream to write aligned, perhaps coloured, lines to."""
 
     def __init__(self, file: TextIO) -> None:
-        self.console = Console(file=file, highlight=False, markup=False, emoji=False)
+        self.console: Console = _Console(file=file, highlight=False, markup=False, emoji=False)
         self.encoding = getattr(file, "encoding", None) or "utf-8"
         self.signs = UNICODE if _can_show(UNICODE, self.encoding) else ASCII
         self.is_terminal = self.console.is_terminal
@@ -103,6 +111,9 @@ class Screen:
 
     def print(self, line: Text | str = "", style: StyleType | None = None) -> None:
         """Write one line as it is: neither wrapped nor cut."""
+        if isinstance(line, Text):
+            line = line.copy()
+            line.rstrip()
         self.console.print(line, style=style, soft_wrap=True)
 
     def clean(self, text: str) -> str:
@@ -118,6 +129,18 @@ class Screen:
             return ""
         sign = self.signs.cut
         return set_cell_size(text, width - cell_len(sign)).rstrip() + sign
+
+    def crop(self, line: Text) -> Text:
+        """A line that ends at the screen's edge."""
+        line.truncate(self.width, overflow="crop")
+        return line
+
+    def wrapped(self, text: str, width: int) -> list[str]:
+        """`text` on lines of at most `width` columns; whole where this is no terminal: a log keeps whole lines."""
+        if not self.is_terminal or cell_len(text) <= width:
+            return [text]
+        start = " " * (len(text) - len(text.lstrip()))
+        return textwrap.wrap(text, width, subsequent_indent=start, break_on_hyphens=False, break_long_words=False)
 
     def pad(self, text: str, width: int, *, right: bool = False) -> str:
         """`text` in exactly `width` columns."""

@@ -31,7 +31,7 @@ def _utc(at: int) -> datetime:
 
 
 def lasted(ms: float) -> str:
-    """A duration in at most nine characters: `85 ms`, `0.42 s`, `12.4 s`, `2 min 05 s`, `3 h 07 min`, `2 d 04 h`."""
+    """A duration in at most eleven characters: `85 ms`, `0.42 s`, `12.4 s`, `2 min 05 s`, `3 h 07 min`, `2 d 04 h`."""
     ms = max(0, round(ms))
     if ms < 100:
         return f"{ms} ms"
@@ -56,4 +56,10 @@ def ago(at: int, now: int) -> str:
         return "just now"
     units = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (_SECOND, "s"))
     size, unit = next((size, unit) for size, unit in units if distance >= size)
-    return f"{distance // size} {unit} ago" if at <= now else f"in {-(-distance // size)} {unit}"
+    return f"{distance // size} {unit} ago" if at <= now else f"in {round(distance / size)} {unit}"
+
+
+def when(at: int, now: int) -> str:
+    """A moment near now as a time of day, one further away with its date, and how far it lies from now."""
+    shown = f"{clock(at)[:8]} UTC" if abs(at - now) < _DAY // 2 else moment(at)
+    return f"{shown} ({ago(at, now)})"

@@ -36,9 +36,12 @@ def call_checksum(call_id: str, args_digest: bytes, result: bytes | None, failur
 def call_agrees(record: CallRecord) -> bool:
     """Whether a call row still agrees with its own checksum."""
     result = record.result if record.result is not None else record.result_artifact
-    return record.checksum == call_checksum(
-        record.call_id, record.args_digest, result, failure_bytes(record.failure)
-    ) and (record.args is None or hashlib.sha256(record.args).digest() == record.args_digest)
+    try:
+        return record.checksum == call_checksum(
+            record.call_id, record.args_digest, result, failure_bytes(record.failure)
+        ) and (record.args is None or hashlib.sha256(record.args).digest() == record.args_digest)
+    except (TypeError, AttributeError):  # a damaged row may hold text where bytes belong
+        return False
 
 
 def checkpoint_checksum(record: CheckpointRecord) -> bytes:

@@ -53,7 +53,7 @@ def run_record(row: Row) -> RunRecord:
         values[5], values[6], values[14] = Status(row[5]), Phase(row[6]), Control(row[14])
         values[20] = None if row[20] is None else ErrorClass(row[20])
         return RunRecord(*values)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise IntegrityError(f"the row of run {row[1]} is damaged ({error})") from error
 
 
@@ -85,7 +85,7 @@ def call_record(row: Row) -> CallRecord:
             None if usage is None else _usage(usage),
             *last,
         )
-    except (IndexError, msgspec.MsgspecError) as error:
+    except (IndexError, TypeError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"the row of call {call_id} is damaged ({error})") from error
 
 
@@ -190,7 +190,7 @@ def checkpoint_record(row: Row) -> CheckpointRecord:
             created,
             checksum,
         )
-    except ValueError as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise IntegrityError(f"the row of checkpoint {name} is damaged ({error})") from error
 
 

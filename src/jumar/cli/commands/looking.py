@@ -1,0 +1,77 @@
+"""`runs`, `show` and `trace`: look, and change nothing."""
+
+from __future__ import annotations
+
+import click
+
+from jumar.cli.exits import DONE
+from jumar.cli.messages import write_json
+from jumar.cli.options import Options, opened, with_app, with_json, with_store
+from jumar.cli.reading import short_id
+from jumar.cli.times import now_ms
+
+
+@click.command()
+@click.option("--status", metavar="STATUS", help="Only runs of this status, such as waiting or failed.")
+@click.option("--agent", metavar="NAME", help="Only runs of this agent.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most so many.")
+@with_store
+@with_app
+@with_json
+@click.pass_obj
+def runs(options: Options, status: str | None, agent: str | None, limit: int) -> int:
+    """List runs, the newest first."""
+    with opened(options) as harness:
+        found = harness.runs(status=status, agent=agent, limit=limit + 1)
+        shown, more = found[:limit], len(found) > limit
+        if options.json:
+            write_json(shown)
+            return DONE
+        from jumar.cli.screen import out
+        from jumar.cli.tables import print_runs
+
+        print_runs(out(), [(short_id(harness, run.run_id), run) for run in shown], more, now_ms())
+    return DONE
+
+
+@click.command(short_help="Show a run as a timeline.")
+@click.argument("run", metavar="RUN")
+@with_store
+@with_app
+@with_json
+@click.pass_obj
+def show(options: Options, run: str) -> int:
+    """Show a run as a timeline: its steps, calls, takeovers, and what it waits for."""
+    with opened(options) as harness:
+        view = harness.show(run)
+        if options.json:
+            write_json(view)
+            return DONE
+        from jumar.cli.screen import out
+        from jumar.cli.timeline import print_run
+
+        options.run = short_id(harness, view.run.run_id)
+        print_run(out(), view, options, now_ms())
+    return DONE
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@with_store
+@with_app
+@with_json
+@click.pass_obj
+def trace(options: Options, run: str) -> int:
+    """Print what happened in a run, in the order of time."""
+    with opened(options) as harness:
+        run_id = harness.find(run)
+        options.run = short_id(harness, run_id)
+        lines = harness.trace(run_id)
+    if options.json:
+        write_json(lines)
+        return DONE
+    from jumar.cli.screen import out
+    from jumar.cli.tables import print_trace
+
+    print_trace(out(), run_id, lines)
+    return DONE

@@ -1,0 +1,68 @@
+"""`doctor` and `store migrate`: the store itself."""
+
+from __future__ import annotations
+
+import click
+
+from jumar.cli.exits import DAMAGED, DONE
+from jumar.cli.groups import Commands
+from jumar.cli.messages import write_json
+from jumar.cli.options import Options, opened, with_app, with_json, with_store
+from jumar.cli.progress import Progress
+
+
+@click.command(short_help="Check the store for damage.")
+@with_store
+@with_app
+@with_json
+@click.pass_obj
+def doctor(options: Options) -> int:
+    """Check every checksum in the store, and have the database check itself."""
+    from jumar.cli.health import examined, print_health, recovery
+
+    with opened(options) as harness, Progress("checking the store"):
+        report = examined(harness)
+        advice = recovery(harness, report)
+    if options.json:
+        import msgspec
+
+        write_json({**msgspec.to_builtins(report), "sound": report.sound, "recovery": advice})
+    else:
+        from jumar.cli.screen import out
+
+        print_health(out(), report, advice)
+    return DONE if report.sound else DAMAGED
+
+
+@click.group(cls=Commands)
+@with_store
+@with_app
+def store() -> None:
+    """Look after the store."""
+
+
+@store.command()
+@with_store
+@with_app
+@with_json
+@click.pass_obj
+def migrate(options: Options) -> int:
+    """Bring the store's schema up to date; makes the database where there is none.
+
+    Every command does this when it opens a store; this one does nothing else, and says what it did.
+    """
+    with opened(options, makes=True) as harness:
+        address = harness._address()
+        before, after = getattr(harness._open().store, "migrated", (0, 0))
+    if options.json:
+        write_json({"store": address, "before": before, "after": after})
+        return DONE
+    from rich.text import Text
+
+    from jumar.cli.results import line
+    from jumar.cli.screen import out
+
+    screen = out()
+    line(screen, "store", Text(screen.clean(address)))
+    line(screen, "schema", Text(f"{before} -> {after}" if before != after else f"{after}, as it was"))
+    return DONE

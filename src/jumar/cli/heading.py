@@ -1,0 +1,97 @@
+"""What stands above a run's timeline: which run, how it stands, when it began, and what it took so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from jumar.cli.results import INDENT, STATUS_STYLES
+from jumar.cli.screen import Screen
+from jumar.cli.times import ago, lasted, moment
+from jumar.harness.results import CallView, RunView
+
+_MANY = 4000  # characters of a value that are looked at before it is cut
+
+
+def end_of(view: RunView, now: int) -> int:
+    """The right edge of the timeline: now, while a process drives the run, else the last that happened."""
+    run = view.run
+    if is_live(view):
+        return max(now, run.updated_at)
+    return max(run.updated_at, run.created_at, *(call.ended_at or call.started_at for call in view.calls), 0)
+
+
+def is_live(view: RunView) -> bool:
+    """Whether a process holds the run's lease at this moment."""
+    return view.run.status == "RUNNING" and view.run.lease_seconds is not None
+
+
+def heading(screen: Screen, view: RunView, now: int, end: int) -> list[tuple[str, Text]]:
+    """Labelled lines, each within the screen's width."""
+    run, width = view.run, screen.width - INDENT
+    on_task = "" if run.task == run.agent else f" on {run.task}"
+    lines = [
+        ("run", Text(run.run_id, "bold")),
+        ("agent", Text(screen.cut(screen.clean(run.agent + on_task), width))),
+        ("status", _status(screen, view, width)),
+        (
+            "started",
+            Text(screen.cut(f"{moment(run.created_at)}, {ago(run.created_at, now)}; {_took(view, end)}", width)),
+        ),
+    ]
+    if view.takeovers:
+        times = "once" if len(view.takeovers) == 1 else f"{len(view.takeovers)} times"
+        lines.append(("epoch", Text.assemble(f"{run.epoch}, ", (f"taken over {times}", "magenta"))))
+    elif run.epoch:
+        lines.append(("epoch", Text(str(run.epoch))))
+    if view.calls:
+        lines.append(("calls", Text(screen.cut(_counts(view), width))))
+    usage = usage_of([call for call in view.calls if call.usage])
+    if usage:
+        lines.append(("usage", Text(usage)))
+    if view.input is not None:
+        lines.append(("input", Text(screen.cut(json_text(screen, view.input), width))))
+    return lines
+
+
+def _status(screen: Screen, view: RunView, width: int) -> Text:
+    run = view.run
+    style = f"bold {STATUS_STYLES.get(run.status, '')}"
+    if run.error_type is None:
+        return Text(run.status, style)
+    said = screen.cut(screen.clean(f"  {run.error_type}: {run.error_message}"), width - len(run.status))
+    return Text.assemble((run.status, style), (said, "red"))
+
+
+def _took(view: RunView, end: int) -> str:
+    whole = lasted(end - view.run.created_at)
+    if view.run.status in ("COMPLETED", "FAILED", "CANCELLED"):
+        return f"took {whole}"
+    return f"running for {whole}" if is_live(view) else f"took {whole} so far"
+
+
+def _counts(view: RunView) -> str:
+    states: dict[str, int] = {}
+    for call in view.calls:
+        states[call.state] = states.get(call.state, 0) + 1
+    parts = [f"{count} {state.lower()}" for state, count in states.items()]
+    kept = len(view.checkpoints)
+    points = f"; {kept} checkpoint{'' if kept == 1 else 's'} kept" if kept else ""
+    return f"{len(view.calls)}: {', '.join(parts)}{points}"
+
+
+def usage_of(calls: list[CallView]) -> str:
+    """Tokens and money of some decisions together; empty where none is known."""
+    tokens = sum(call.usage.get("input_tokens", 0) + call.usage.get("output_tokens", 0) for call in calls)
+    usd = sum(call.usage.get("usd") or 0.0 for call in calls)
+    parts = [f"{tokens:,} tokens"] if tokens else []
+    if usd:
+        parts.append(f"${usd:.2f}" if usd >= 1 else f"${usd:.4f}".rstrip("0"))
+    return ", ".join(parts)
+
+
+def json_text(screen: Screen, value: Any) -> str:
+    """A value as JSON on one line that the screen can show."""
+    return screen.clean(msgspec.json.encode(value)[:_MANY].decode("utf-8", "ignore"))

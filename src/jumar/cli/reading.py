@@ -1,0 +1,88 @@
+"""What the commands ask of a harness beside its public methods: short ids, one run's facts, values as JSON."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from jumar.errors import JumarError, NotStorable, RunNotFound, UsageError
+from jumar.harness.harness import Harness
+from jumar.harness.results import RunInfo
+from jumar.harness.views import run_info
+
+_SHORT = 8  # characters; the last twelve of an id are random
+
+
+def short_id(harness: Harness, run_id: str) -> str:
+    """The shortest end of a run's id, of at least eight characters, that names this run alone."""
+    for length in (_SHORT, 12):
+        try:
+            if harness.find(run_id[-length:]) == run_id:
+                return run_id[-length:]
+        except RunNotFound:
+            continue
+    return run_id
+
+
+def info_of(harness: Harness, run_id: str) -> RunInfo | None:
+    """One run's facts without its calls; None where there is no such run."""
+    store = harness._open().store
+    record = store.run(run_id)
+    return None if record is None else run_info(record, store)
+
+
+def output_json(harness: Harness, run_id: str) -> bytes | None:
+    """A finished run's output as it is stored; None where it has none."""
+    store = harness._open().store
+    record = store.run(run_id)
+    if record is None or record.output_digest is None:
+        return None
+    return store.artifact(record.run_no, record.output_digest)
+
+
+def json_argument(option: str, text: str) -> bytes:
+    """The JSON that an option gives: itself, `@FILE`, or `-` for standard input.  UsageError where it is no JSON."""
+    data = _bytes_of(option, text)
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UsageError(
+            f"{option} is not valid JSON: {error}",
+            hint=f"""Quote it for the shell: {option} '"some text"' for a text, {option} '{{"key": 1}}' for an """
+            f"object; or give {option} @FILE, or {option} - to read it from standard input.",
+        ) from None
+    return data
+
+
+def _bytes_of(option: str, text: str) -> bytes:
+    if text == "-":
+        return sys.stdin.buffer.read()
+    if not text.startswith("@"):
+        return text.encode("utf-8", "surrogateescape")
+    try:
+        return Path(text[1:]).read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{option}: the file {text[1:]} cannot be read ({error.strerror})", hint="Check the path after the @."
+        ) from None
+
+
+def typed_input(harness: Harness, agent: str, data: bytes) -> object:
+    """JSON as the input an agent takes; UsageError where it does not fit the annotated type."""
+    codec = harness._agent(agent).plan.input_codec
+    try:
+        return codec.decode(data)
+    except NotStorable as error:
+        raise UsageError(
+            f"the input does not fit agent {agent}: {error.what}", hint="Give --input JSON of the type it takes."
+        ) from error
+
+
+def is_there(harness: Harness, run_id: str) -> RunInfo | None:
+    """`info_of`, where a store that cannot be read counts as not knowing."""
+    try:
+        return info_of(harness, run_id)
+    except JumarError:
+        return None

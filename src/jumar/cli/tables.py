@@ -1,0 +1,114 @@
+"""Aligned tables: the list of runs, and the trace of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from jumar.cli.progress import owner_name
+from jumar.cli.results import STATUS_STYLES
+from jumar.cli.screen import Screen, cells
+from jumar.cli.times import ago, clock, moment
+from jumar.harness.results import RunInfo, TraceLine
+
+Cell = tuple[str, str]  # text and style
+_GAP = 2
+_WIDEST = 32  # of a column that is not the last
+_NARROWEST, _LEAST_LAST = 8, 20  # columns give way to the last one, down to so many
+
+_TRACE_STYLES = {
+    "taken-over": "bold magenta",
+    "call-uncertain": "bold yellow",
+    "uncertain": "bold yellow",
+    "requested": "yellow",
+    "waiting": "yellow",
+    "retry": "yellow",
+    "failed": "red",
+    "diverged": "bold red",
+    "succeeded": "green",
+    "completed": "bold green",
+}
+
+
+def print_table(
+    screen: Screen, titles: Sequence[str], rows: Iterable[Sequence[Cell]], right: Sequence[int] = ()
+) -> None:
+    """Columns under their titles, each as wide as it needs to be, the last one cut at the screen's edge."""
+    table = [[(screen.clean(text), style) for text, style in row] for row in rows]
+    widths = [min(_WIDEST, max([len(title), *(cells(row[at][0]) for row in table)])) for at, title in enumerate(titles)]
+    used = sum(widths[:-1]) + _GAP * (len(titles) - 1)
+    while used > screen.width - _LEAST_LAST and max(widths[1:-1], default=0) > _NARROWEST:
+        widest = max(range(1, len(widths) - 1), key=widths.__getitem__)
+        widths[widest] -= 1
+        used -= 1
+    widths[-1] = max(0, screen.width - used)
+    for row in [[(title, "dim") for title in titles], *table]:
+        line = Text()
+        for at, (text, style) in enumerate(row):
+            last = at == len(row) - 1
+            shown = screen.cut(text, widths[at]) if last else screen.pad(text, widths[at], right=at in right)
+            line.append(shown, style)
+            line.append("" if last else " " * _GAP)
+        screen.print(screen.crop(line))
+
+
+def print_runs(screen: Screen, runs: Sequence[tuple[str, RunInfo]], more: bool, now: int) -> None:
+    """The list of runs."""
+    if not runs:
+        screen.print("There are no such runs.")
+        return
+    titles = ("run", "agent", "task", "status", "step", "updated", "")
+    print_table(screen, titles, [_run_row(short, run, now) for short, run in runs], right=(4,))
+    if more:
+        screen.print("There are more; --limit shows more of them.", "dim")
+
+
+def _run_row(short: str, run: RunInfo, now: int) -> list[Cell]:
+    task = "" if run.task == run.agent else run.task
+    status = (run.status.lower(), STATUS_STYLES.get(run.status, ""))
+    return [
+        (short, "bold"),
+        (run.agent, ""),
+        (task, ""),
+        status,
+        (str(run.step), "dim"),
+        (ago(run.updated_at, now), "dim"),
+        _note(run, now),
+    ]
+
+
+def _note(run: RunInfo, now: int) -> Cell:
+    """Why a run stands where it stands."""
+    if run.status == "RUNNING" and run.lease_seconds is None:
+        return "its process has gone; resume it", "yellow"
+    if run.status == "RUNNING":
+        return f"driven by {owner_name(run.owner)}", "dim"
+    if run.status == "WAITING":
+        about = f"waits for {run.waiting_on}" if run.waiting_on else "waits"
+        return (about if run.wake_at is None else f"{about}, wakes {ago(run.wake_at, now)}"), "yellow"
+    if run.status == "FAILED":
+        return f"{run.error_type}: {run.error_message}", "red"
+    return "", ""
+
+
+def print_trace(screen: Screen, run_id: str, lines: Sequence[TraceLine]) -> None:
+    """The trace: how long after the start, at what time of day, what, about which call, under which epoch."""
+    if not lines:
+        screen.print(f"Nothing is on the trace of run {run_id}.")
+        return
+    start = lines[0].at
+    screen.print(Text.assemble(("run ", "dim"), run_id, (f", from {moment(start)}", "dim")))
+    titles = ("after", "time (UTC)", "what", "call", "epoch", "detail")
+    print_table(screen, titles, [_trace_row(line, start) for line in lines], right=(0, 4))
+
+
+def _trace_row(line: TraceLine, start: int) -> list[Cell]:
+    return [
+        (f"+{(line.at - start) / 1000:.3f} s", ""),
+        (clock(line.at), "dim"),
+        (line.what, _TRACE_STYLES.get(line.what, "")),
+        (line.call_id or "", "bold"),
+        (str(line.epoch) if line.epoch else "", "dim"),
+        (line.detail, "dim"),
+    ]

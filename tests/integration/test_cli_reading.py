@@ -1,0 +1,240 @@
+"""What `runs`, `show`, `trace`, `doctor` and `store migrate` print, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from tests.integration.cli_helpers import SECONDS, Site
+
+STORE = ("--store", "sqlite:///runs.db")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """A folder with one run that died, was taken over and now waits for a person, and two that have ended."""
+    site = Site(tmp_path_factory.mktemp("ran"))
+    assert site.jumar("run", "site_app:quick:repair", "--input", '"mend it"').code == -signal.SIGKILL
+    assert site.jumar("resume", "last", "--app", "site_app:quick").code == 3
+    assert site.jumar("run", "site_app:harness:fine", "--task", "Büro 7").code == 0
+    assert site.jumar("run", "site_app:harness:fails").code == 1
+    return site
+
+
+def _waiting_run(site: Site) -> str:
+    (run,) = site.jumar("runs", "--status", "waiting", "--json", *STORE).json
+    return str(run["run_id"])
+
+
+def _show(site: Site, *more: str, **environment: str) -> str:
+    return site.jumar("show", _waiting_run(site), *STORE, *more, **environment).out
+
+
+def test_show_has_one_line_a_call_in_the_order_of_the_run_indented_under_its_step(ran: Site) -> None:
+    lines = _show(ran).splitlines()
+    rows = lines[lines.index("") + 2 : lines.index("", lines.index("") + 1)]
+    names = [row[: rows[0].index("✓")].rstrip() for row in rows]
+    takeover = next(index for index, name in enumerate(names) if "taken over" in name)
+    assert [name for name in names if "taken over" not in name] == [
+        "◆ model.1",
+        "· plan.1",
+        "scan",
+        "  ○ gather:0.search.1",
+        "  ○ gather:1.search.1",
+        "  gather:2",
+        "    ○ search.1",
+        "    ○ flaky.1 \u00d72",
+        "  deep",
+        "    ○ map:0.search.1",
+        "    ○ map:1.search.1",
+        "    ○ broken.1",
+        "fix",
+        "  ◎ order.1 \u00d72",
+        "  · checkpoint.1",
+        "  ▲ send.1",
+    ]
+    assert names[takeover + 1] == "fix"
+
+
+def test_show_marks_what_failed_what_is_uncertain_and_what_it_cost(ran: Site) -> None:
+    text = _show(ran)
+    line = {word: next(line for line in text.splitlines() if f" {word}" in line) for word in ("broken.1", "send.1")}
+    assert "✗" in line["broken.1"]
+    assert "ValueError: no such" in line["broken.1"]
+    assert "?" in line["send.1"]
+    assert "may have happened" in line["send.1"]
+    assert "940 tokens, $0.012" in text
+    assert "taken over once" in text
+    assert "before sending claim:c-17" in text
+    assert "1 failed, 1 uncertain" in text
+
+
+def test_show_ends_with_the_commands_to_type_next(ran: Site) -> None:
+    short = _waiting_run(ran)[-8:]
+    at_store = "--store sqlite:///runs.db"
+    assert [line[line.index("jumar") :] for line in _show(ran).rstrip().splitlines()[-3:]] == [
+        f"jumar resolve {short} fix.send.1 --happened JSON {at_store}",
+        f"jumar resolve {short} fix.send.1 --not-happened {at_store}",
+        f"jumar resume {short} --app MODULE:HARNESS {at_store}",
+    ]
+    with_app = ran.jumar("show", short, "--app", "site_app:quick").out
+    assert with_app.rstrip().endswith(f"jumar resume {short} --app site_app:quick")
+    by_environment = ran.jumar("show", short, JUMAR_APP="site_app:quick").out
+    assert by_environment.rstrip().endswith(f"jumar resume {short}")
+
+
+@pytest.mark.parametrize("columns", [24, 40, 60, 80, 100, 120, 200])
+def test_no_line_of_the_timeline_is_longer_than_the_screen(ran: Site, columns: int) -> None:
+    text = _show(ran, COLUMNS=str(columns))
+    timeline = text[: text.index("now  ")].splitlines()
+    table = timeline[timeline.index("") + 1 : -3]
+    assert len(table) > 16
+    assert max(map(cell_len, table)) <= columns
+    assert any(cell_len(line) == columns for line in table), "the takeover's rule reaches the edge"
+
+
+def test_text_of_the_run_cannot_move_the_terminals_cursor(ran: Site) -> None:
+    assert "\x1b" not in _show(ran)
+    assert "\\u001b[31m" in _show(ran, COLUMNS="200")
+
+
+def test_a_stream_that_knows_ascii_alone_gets_ascii_alone(ran: Site) -> None:
+    text = _show(ran, PYTHONIOENCODING="ascii")
+    assert text.isascii()
+    assert "* model.1" in text
+    assert "flaky.1 x2" in text
+    assert "\\u65e5" in _show(ran, PYTHONIOENCODING="ascii", COLUMNS="200")
+
+
+def test_show_in_json_is_the_view_of_the_run(ran: Site) -> None:
+    view = json.loads(_show(ran, "--json"))
+    assert view["run"]["status"] == "WAITING"
+    assert view["input"] == "mend it"
+    assert [call["call_id"] for call in view["calls"]][-1] == "fix.send.1"
+    assert view["waiting_on"][0]["call_id"] == "fix.send.1"
+    assert [takeover["epoch"] for takeover in view["takeovers"]] == [2]
+
+
+def test_show_of_a_finished_run_shows_its_output_and_asks_for_nothing(ran: Site) -> None:
+    (run,) = ran.jumar("runs", "--agent", "fine", "--json", *STORE).json
+    text = ran.jumar("show", run["run_id"], *STORE).out
+    assert 'output   {"found":["page one","page two"],"task":null}' in text
+    assert "now  " not in text
+    assert "took " in text
+
+
+def test_show_of_a_failed_run_says_why(ran: Site) -> None:
+    text = ran.jumar("show", "last", *STORE).out
+    assert "FAILED  ValueError: the site has no pages" in text
+
+
+def test_runs_lists_the_newest_first_with_why_each_stands_where_it_stands(ran: Site) -> None:
+    title, *rows = ran.jumar("runs", *STORE).out.splitlines()
+    assert title.split() == ["run", "agent", "task", "status", "step", "updated"]
+    assert [row.split()[1] for row in rows] == ["fails", "fine", "repair"]
+    assert "ValueError: the site has no pages" in rows[0]
+    assert "B-ro-7" in rows[1]
+    assert "waits for fix.send.1" in rows[2]
+    at = title.index("status")
+    assert [row[at:].split()[0] for row in rows] == ["failed", "completed", "waiting"]
+
+
+def test_runs_filters_and_says_that_there_are_more(ran: Site) -> None:
+    assert "There are more" in ran.jumar("runs", "--limit", "1", *STORE).out
+    assert len(ran.jumar("runs", "--limit", "1", "--json", *STORE).json) == 1
+    assert len(ran.jumar("runs", "--status", "Completed", "--json", *STORE).json) == 1
+    assert ran.jumar("runs", "--agent", "nobody", "--json", *STORE).json == []
+    assert ran.jumar("runs", "--agent", "nobody", *STORE).out == "There are no such runs.\n"
+    wrong = ran.jumar("runs", "--status", "sleeping", *STORE)
+    assert wrong.code == 2
+    assert "COMPLETED" in wrong.err
+
+
+@pytest.mark.parametrize("columns", [30, 50, 80])
+def test_no_line_of_the_list_or_of_the_trace_is_longer_than_the_screen(ran: Site, columns: int) -> None:
+    for words in (["runs"], ["trace", _waiting_run(ran)]):
+        text = ran.jumar(*words, *STORE, COLUMNS=str(columns)).out
+        assert max(map(cell_len, text.splitlines()[1:])) <= columns
+
+
+def test_trace_is_in_the_order_of_time_with_offset_clock_and_epoch(ran: Site) -> None:
+    _, _, *rows = ran.jumar("trace", _waiting_run(ran), *STORE).out.splitlines()
+    offsets = [float(row.split()[0]) for row in rows]
+    assert offsets[0] == 0.0
+    assert offsets == sorted(offsets)
+    assert "created" in rows[0]
+    taken = next(row.split() for row in rows if "taken-over" in row)
+    assert taken[3:] == ["taken-over", "2"]
+    lines: list[dict[str, Any]] = ran.jumar("trace", _waiting_run(ran), "--json", *STORE).json
+    assert len(lines) == len(rows)
+    assert {line["what"] for line in lines} >= {"started", "succeeded", "failed", "retry", "requested", "waiting"}
+
+
+def test_doctor_says_what_it_looked_at_and_that_it_found_nothing(ran: Site) -> None:
+    done = ran.jumar("doctor", *STORE)
+    assert done.code == 0
+    assert "3 runs" in done.out
+    assert "nothing wrong" in done.out
+    report = ran.jumar("doctor", "--json", *STORE).json
+    assert report["sound"] is True
+    assert report["runs"] == 3
+    assert report["findings"] == report["recovery"] == []
+
+
+def test_store_migrate_says_from_which_schema_to_which(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    first = site.jumar("store", "migrate", "--json", "--store", "sqlite:///fresh.db").json
+    assert first["before"] == 0
+    assert first["after"] >= 1
+    with sqlite3.connect(tmp_path / "fresh.db") as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (first["after"],)
+    connection.close()
+    again = site.jumar("store", "migrate", "--store", "sqlite:///fresh.db")
+    assert again.code == 0
+    assert "as it was" in again.out
+
+
+def test_a_look_at_a_mistyped_path_makes_no_database(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    for words in (
+        ["runs"],
+        ["show", "last"],
+        ["trace", "last"],
+        ["doctor"],
+        ["resolve", "last", "a.1", "--not-happened"],
+    ):
+        done = site.jumar(*words, "--store", "sqlite:///mistyped.db")
+        assert done.code == 2
+        assert "there is no database at mistyped.db" in done.err
+    assert not (tmp_path / "mistyped.db").exists()
+
+
+def test_a_run_whose_process_is_gone_is_shown_as_such_with_the_command_that_takes_it_over(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    assert site.jumar("run", "site_app:quick:dies").code == -signal.SIGKILL
+    taken = site.jumar("resume", "last", "--app", "site_app:quick", "--json")
+    assert taken.json["output"] == "came back"
+    holder = site.start("run", "site_app:harness:holds_and_pays")
+    try:
+        site.await_file("paying")
+        shown = site.jumar("show", "last", *STORE).out
+        assert "under way" in shown
+        holder.kill()
+        holder.communicate(timeout=SECONDS)
+        with sqlite3.connect(tmp_path / "runs.db") as connection:
+            connection.execute("UPDATE run SET lease_until = 0")  # what time would do
+        connection.close()
+        shown = site.jumar("show", "last", *STORE).out
+        assert "sent, and its answer never recorded" in shown
+        assert "its lease ran out" in shown
+        assert "jumar resume" in shown
+        assert "its process has gone; resume it" in site.jumar("runs", *STORE).out
+    finally:
+        holder.kill()
+        holder.communicate()

@@ -1,0 +1,239 @@
+"""What a wrong command line gets: what happened, what is safe now, what to do next; and exit code 2."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from jumar.cli.main import cli
+from tests.integration.cli_helpers import Done, Site
+
+STORE = "sqlite:///runs.db"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def _commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = [path]
+    for name, command in group.commands.items():
+        found += _commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
+    return found
+
+
+@pytest.mark.parametrize("path", _commands(cli), ids=lambda path: " ".join(("jumar", *path)))
+def test_every_command_has_help(site: Site, path: tuple[str, ...]) -> None:
+    done = site.jumar(*path, "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"Usage: jumar {' '.join(path)}".rstrip())
+    assert done.err == ""
+    command: click.Command = cli
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.commands[name]
+    assert command.help
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.opts[0] in done.out
+            assert option.help
+
+
+def _refused(done: Done, what: str, hint: str) -> None:
+    """The error has its three parts, aligned, on standard error, and nothing is on standard output."""
+    assert done.code == 2
+    assert done.out == ""
+    lines = done.err.splitlines()
+    labels = [line[:15].rstrip() for line in lines]
+    assert [label for label in labels if label] == ["what happened", "safe now", "next"]
+    assert what in done.err
+    assert hint in "\n".join(line[15:] for line in lines[labels.index("next") :])
+
+
+def test_an_unknown_command_gets_the_nearest_one_and_the_list(site: Site) -> None:
+    _refused(site.jumar("shwo", "last"), "there is no command `jumar shwo`", "Did you mean `jumar show`?")
+    _refused(site.jumar("teleport"), "there is no command `jumar teleport`", "demo, run, resume, runs, show")
+    _refused(site.jumar("store", "shrink"), "there is no command `jumar store shrink`", "migrate")
+
+
+def test_without_a_command_the_help_is_shown(site: Site) -> None:
+    done = site.jumar()
+    assert done.code == 2
+    assert "Exit codes" in done.err
+
+
+def test_missing_and_unknown_parts_of_a_command_line_are_named(site: Site) -> None:
+    _refused(site.jumar("show"), "RUN", "`jumar show --help`")
+    _refused(site.jumar("show", "last", "--colour"), "--colour", "`jumar show --help`")
+    _refused(site.jumar("runs", "--limit", "many"), "many", "`jumar runs --help`")
+    _refused(site.jumar("resolve", "last", "a.1"), "--happened JSON", "null where it returns nothing")
+    both = site.jumar("resolve", "last", "a.1", "--happened", "1", "--not-happened")
+    _refused(both, "--not-happened", "null where it returns nothing")
+
+
+@pytest.mark.parametrize(
+    ("target", "what", "hint"),
+    [
+        ("nowhere:harness:fine", "there is no module nowhere", "the path of its file"),
+        ("nowhere.deep:harness:fine", "there is no module nowhere", "the path of its file"),
+        ("nowhere.py:harness:fine", "there is no file nowhere.py", "a module's name"),
+        ("site app:harness:fine", "'site app' is no module's name", "a path ending in .py"),
+        ("site_app:harnes:fine", "site_app has no harnes", "Did you mean harness? Its harnesses: harness, quick."),
+        ("site_app:look:fine", "site_app:look is a function, not a Harness", "a variable that holds a Harness"),
+        ("site_app:harness:fien", "has no agent fien", "Did you mean fine? Its agents: aholds, fails, fine"),
+        ("site_app:harness", "'site_app:harness' is no MODULE:HARNESS:AGENT", "Name all three"),
+        ("site_app", "'site_app' is no MODULE:HARNESS:AGENT", "Name all three"),
+    ],
+)
+def test_what_is_not_there_is_named_with_what_is(site: Site, target: str, what: str, hint: str) -> None:
+    done = site.jumar("run", target)
+    _refused(done, what, hint)
+    assert "Traceback" not in done.err
+
+
+def test_an_app_without_its_harness_is_refused(site: Site) -> None:
+    _refused(site.jumar("runs", "--app", "site_app"), "'site_app' is no MODULE:HARNESS", "--app site_app:harness")
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "line"),
+    [
+        ("def deep():\n    return 1 / 0\n\ndeep()\n", "ZeroDivisionError: division by zero", "return 1 / 0"),
+        ("import not_installed_here\n", "No module named 'not_installed_here'", "import not_installed_here"),
+        ("def broken(:\n    pass\n", "SyntaxError", "def broken(:"),
+        ("import sys\nsys.exit('stop')\n", "SystemExit: stop", "sys.exit('stop')"),
+        (
+            "from jumar import Harness\nharness = Harness(workspace='site')\n",
+            "NotSupported",
+            "harness = Harness(workspace='site')",
+        ),
+    ],
+)
+def test_what_the_users_module_raises_is_shown_with_its_own_traceback(
+    site: Site, source: str, said: str, line: str
+) -> None:
+    (site.folder / "mine.py").write_text(source)
+    for target in ("mine:harness:fine", "mine.py:harness:fine"):
+        done = site.jumar("run", target)
+        assert done.code == 2
+        assert f"importing mine{'.py' if '.py' in target else ''} raised" in done.err
+        assert said in done.err
+        assert line in done.err
+        assert "mine.py" in done.err
+        assert "importlib" not in done.err
+        assert "jumar/cli" not in done.err
+
+
+def test_a_file_is_taken_by_its_path_from_another_folder(site: Site) -> None:
+    jobs = site.folder / "jobs"
+    jobs.mkdir()
+    (jobs / "names.py").write_text("AGENT = 'fine'\n")
+    (jobs / "json.py").write_text(  # named like a module that is imported already
+        "from jumar import Harness\nfrom names import AGENT\n"
+        "harness = Harness('sqlite:///jobs.db')\n\n"
+        "@harness.agent(name='other')\ndef fine(run, task):\n    return [AGENT, task]\n"
+    )
+    for agent in ("fine", "other"):  # by the function's name, and by the agent's own
+        done = site.jumar("run", f"jobs/json.py:harness:{agent}", "--input", "7", "--json")
+        assert done.code == 0, done.err
+        assert done.json["output"] == ["fine", 7]
+    assert site.jumar("runs", "--app", "jobs/json.py:harness", "--json").json[0]["agent"] == "other"
+
+
+@pytest.mark.parametrize("text", ["mend the site", "{'a': 1}", "", "[1, NaN]", "[" * 5000])
+def test_input_that_is_no_json_gets_a_hint_about_quoting(site: Site, text: str) -> None:
+    done = site.jumar("run", "site_app:harness:fine", "--input", text)
+    _refused(done, "--input is not valid JSON", """--input '"some text"'""")
+    assert not (site.folder / "runs.db").exists()
+
+
+def test_input_comes_from_the_command_line_a_file_or_standard_input(site: Site) -> None:
+    (site.folder / "task.json").write_text('{"deep": ["日本"]}')
+    words = ("run", "site_app:harness:fine", "--json")
+    assert site.jumar(*words).json["output"]["task"] is None
+    assert site.jumar(*words, "--input", "@task.json").json["output"]["task"] == {"deep": ["日本"]}
+    assert site.jumar(*words, "--input", "-", stdin="[1, 2]").json["output"]["task"] == [1, 2]
+    _refused(site.jumar("run", "site_app:harness:fine", "--input", "@none.json"), "none.json", "after the @")
+
+
+def test_input_becomes_the_type_that_the_agent_takes_or_is_refused(site: Site) -> None:
+    words = ("run", "site_app:harness:typed", "--json", "--input")
+    assert site.jumar(*words, '{"name": "home"}').json["output"] == {"name": "home", "pages": 2}
+    done = site.jumar("run", "site_app:harness:typed", "--input", '{"pages": "many"}')
+    _refused(done, "the input does not fit agent typed", "JSON of the type it takes")
+    assert not site.jumar("runs", "--status", "running", "--json", "--store", STORE).json
+
+
+def test_resume_takes_no_import_path_from_the_database(site: Site) -> None:
+    site.jumar("run", "site_app:harness:pays")
+    _refused(site.jumar("resume", "last", "--store", STORE), "resume needs the agent's code", "JUMAR_APP")
+    assert site.jumar("resume", "last", JUMAR_APP="site_app:harness").code == 3
+
+
+def test_the_stores_flag_beats_the_harness_and_may_stand_before_or_after_the_command(site: Site) -> None:
+    words = ("run", "site_app:harness:fine", "--json")
+    after = site.jumar(*words, "--store", "sqlite:///after.db", JUMAR_STORE="sqlite:///environment.db")
+    before = site.jumar("--store", "sqlite:///before.db", *words)
+    own = site.jumar(*words, JUMAR_STORE="sqlite:///environment.db")
+    assert (after.code, before.code, own.code) == (0, 0, 0)
+    assert not (site.folder / "environment.db").exists()
+    for name, ran in (("after", after), ("before", before), ("runs", own)):
+        (run,) = site.jumar("runs", "--json", JUMAR_STORE=f"sqlite:///{name}.db").json
+        assert run["run_id"] == ran.json["run_id"]
+
+
+def test_a_store_of_no_known_kind_is_refused(site: Site) -> None:
+    done = site.jumar("runs", "--store", "runs.db")
+    assert done.code == 4
+    assert "sqlite:///PATH" in done.err
+    assert site.jumar("runs", "--store", "postgresql://host/db").code == 2
+
+
+def test_in_json_an_error_is_an_object_on_standard_output_and_text_on_standard_error(site: Site) -> None:
+    site.jumar("run", "site_app:harness:fine")
+    cases = [
+        (("show", "abcdef", "--store", STORE), "run-not-found", 2),
+        (("resume", "last", "--app", "site_app:harness"), "run-ended", 4),
+        (("run", "nowhere:harness:fine"), "usage", 2),
+        (("show",), "usage", 2),
+        (("teleport",), "usage", 2),
+    ]
+    for words, code, exit_code in cases:
+        done = site.jumar(*words, "--json")
+        assert done.code == exit_code
+        error = done.json["error"]
+        assert set(error) == {"code", "what", "safe", "hint"}
+        assert error["code"] == code
+        assert all(error.values())
+        assert done.err.startswith("what happened")
+
+
+def test_in_json_what_the_agent_prints_goes_to_standard_error(site: Site) -> None:
+    done = site.jumar("run", "site_app:harness:fine", "--json")
+    assert done.json["status"] == "COMPLETED"
+    assert "a word of the agent's own" in done.err
+
+
+def test_in_json_a_failed_and_a_waiting_run_say_what_to_type_next(site: Site) -> None:
+    failed = site.jumar("run", "site_app:harness:fails", "--json")
+    assert failed.code == 1
+    assert failed.json["error_message"] == "the site has no pages"
+    waits = site.jumar("run", "site_app:harness:pays", "--json").json
+    assert waits["waiting_on"][0]["call_id"] == "pay.1"
+    short = waits["run_id"][-8:]
+    assert waits["next"][-1] == f"jumar resume {short} --app site_app:harness"
+    answered = site.jumar("resolve", short, "pay.1", "--not-happened", "--json", "--store", STORE).json
+    assert answered["verdict"] == "not-happened"
+
+
+def test_the_library_and_the_command_line_load_no_more_than_they_need() -> None:
+    """`import jumar` brings neither click nor rich, and the commands bring no rich until something is printed."""
+    loaded = "import sys, {}; print([name for name in ('click', 'rich', 'asyncio') if name in sys.modules])"
+    for module, expected in (("jumar", "[]"), ("jumar.cli.main", "['click']")):
+        done = subprocess.run([sys.executable, "-c", loaded.format(module)], capture_output=True, text=True)
+        assert done.stdout.strip() == expected, done.stderr
