@@ -64,8 +64,11 @@ class Ended(Struct, frozen=True):
 
 def input_artifact(codec: TypedCodec, value: Any) -> tuple[Artifact, Any]:
     """A run's input as it is stored, and as the agent gets it."""
-    data, decoded = codec.round_trip(value)
-    check_size(data, "the input has")
+    try:
+        data, decoded = codec.round_trip(value)
+        check_size(data)
+    except NotStorable as error:
+        raise NotStorable(f"the input: {error.what}", path=error.path, hint=error.hint) from error
     return Artifact(digest(data), data), decoded
 
 
@@ -213,9 +216,10 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
         return (yield from _halted(live, agent))
     try:
         data, decoded = agent.output_codec.round_trip(output)
-        check_size(data, "the output has")
+        check_size(data)
     except NotStorable as error:
-        return (yield from _failed(live, agent, error))
+        refusal = NotStorable(f"the output: {error.what}", path=error.path, hint=error.hint)
+        return (yield from _failed(live, agent, refusal))
     artifact = Artifact(digest(data), data)
     event = EventRecord(EventKind.COMPLETED, live.wall(), None, live.epoch)
     while True:
