@@ -10,16 +10,16 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from jumar.core.records import LeaseTime
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def _boot() -> bytes:
     try:
-        return hashlib.sha256(_BOOT_ID.read_bytes()).digest()[:8]
+        with open(_BOOT_ID, "rb") as file:  # noqa: PTH123 - importing pathlib takes milliseconds of every start
+            return hashlib.sha256(file.read()).digest()[:8]
     except OSError:
         return b"wall"
 

@@ -6,7 +6,6 @@ knows that it may have been sent.  How each end is judged stands in `core.uncert
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
 from jumar.core.changes import CallChange
@@ -152,9 +151,11 @@ def _pause(call: Call, attempt: int, failure: Failure, sorted_error: Sorted | No
     Answers whether the call still has no row.  An effect that is tried again is put back to PLANNED first, so that a
     crash during the pause leaves nothing uncertain.
     """
+    from random import random  # a retry is rare, and `import jumar` is not
+
     live = call.live
     asked = sorted_error.retry_after if sorted_error is not None else None
-    seconds = backoff(attempt, asked, random.random())
+    seconds = backoff(attempt, asked, random())
     live.ride_event(
         EventKind.RETRY, call.seq, f"attempt {attempt} {failure.error_class.label} {failure.type_name[:40]}"
     )
