@@ -1,0 +1,61 @@
+"""A clock that stands still until a test moves it.
+
+Leases, settling times and timers are all read from two functions: the lease clock and the wall clock in
+`jumar.stores.clock`. `stopped_clock()` puts one number of milliseconds in their place, wherever a module of Jumar
+has taken them by name, so that a test can let a lease run out without waiting.  It holds for harnesses opened
+inside the block; a body's own timeout and the lease keeper's pauses stay real.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from jumar.stores import clock
+
+
+class StoppedClock:
+    """The lease clock and the wall clock, in step, moved by hand."""
+
+    def __init__(self) -> None:
+        self._wall_ahead = clock.wall_ms() - clock.lease_ms()
+        self.ms = clock.lease_ms()
+
+    def move(self, seconds: float) -> None:
+        """Let so many seconds pass, rounded up to a millisecond."""
+        self.ms += -int(-seconds * 1000 // 1)
+
+    def move_to_wall(self, wall_ms: int) -> None:
+        """Let time pass until the wall clock shows this; nothing where it does already."""
+        self.ms = max(self.ms, wall_ms - self._wall_ahead)
+
+    def lease_ms(self) -> int:
+        """What the lease clock shows."""
+        return self.ms
+
+    def wall_ms(self) -> int:
+        """What the wall clock shows."""
+        return self.ms + self._wall_ahead
+
+
+@contextmanager
+def stopped_clock() -> Generator[StoppedClock, None, None]:
+    """Stop the clocks for harnesses opened in the block."""
+    stopped = StoppedClock()
+    pairs = [("lease_ms", clock.lease_ms, stopped.lease_ms), ("wall_ms", clock.wall_ms, stopped.wall_ms)]
+    for name, real, ours in pairs:
+        _put(name, real, ours)
+    try:
+        yield stopped
+    finally:
+        for name, real, ours in pairs:
+            _put(name, ours, real)
+
+
+def _put(name: str, old: Any, new: Any) -> None:
+    """Replace a function wherever a module of Jumar has it, modules imported meanwhile included."""
+    for module in [module for key, module in sys.modules.items() if key.partition(".")[0] == "jumar"]:
+        if module.__dict__.get(name) is old:
+            setattr(module, name, new)

@@ -1,0 +1,241 @@
+"""Living through a run whose processes die at chosen points, and judging what is left.
+
+A `Story` is one run in one folder: each of its lives is a harness in a world of its own on the same database and
+witness, and the next life begins when the lease of the one before has run out.  It keeps what every life committed,
+so that in the end `judge` can hold the records, the witness and the output of the run against those of a run that
+never died.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from jumar import Happened, Harness, NotHappened, RunResult
+from jumar.core.call_states import ENDED
+from jumar.core.changes import Ack, Advance, Claimed
+from jumar.core.records import CallRecord
+from jumar.core.requests import Commit, Request
+from jumar.core.states import CallState, Effect
+from jumar.errors import RunEnded, RunNotFound
+from jumar.stores.sqlite.store import SQLiteStore
+from jumar.testing.crash import Crashed, World, inhabit
+from jumar.testing.crash_clock import StoppedClock
+from jumar.testing.witness import Line, Witness
+from tests.crash.agents import TTL, opened
+
+RUN = "01a00000-0000-7000-8000-000000000001"
+AGENT, TASK = "work", "ERROR"
+
+
+class Life(World):
+    """A world that remembers what it committed, and looks at the calls right after it claimed the run."""
+
+    def __init__(self, story: Story, at: int | None, *, freezes: bool = False) -> None:
+        super().__init__(at, freezes=freezes, clock=story.clock)
+        self._story = story
+
+    def after(self, request: Request[Any], answer: Any) -> None:
+        if type(request) is Commit:
+            self._landed(request, answer)
+        super().after(request, answer)
+
+    def _landed(self, request: Commit, answer: Any) -> None:
+        if isinstance(answer, Claimed):
+            self._story.claimed(answer)
+        elif isinstance(answer, Ack) and isinstance(request.change, Advance):
+            self._story.advances.append((request.change, answer))
+
+
+class Story:
+    """One run in one folder, from its first life to its last."""
+
+    def __init__(self, folder: Path, clock: StoppedClock, *, waits: bool, **options: Any) -> None:
+        self.folder = folder
+        self.clock = clock
+        self.waits = waits
+        self.options = options
+        self.witness = Witness(folder / "witness")
+        self.advances: list[tuple[Advance, Ack]] = []
+        self.confirmed: list[
+            tuple[int, frozenset[str]]
+        ] = []  # lines of the witness, and the calls that had ended by then
+        self.trail: list[str] = []
+        self._started: frozenset[str] = frozenset()
+        self._harness: Harness | None = None
+
+    def live(self, at: int | None = None) -> RunResult[Any] | None:
+        """A process: it starts the run or takes it over, and drives it to the end, a person answering where one is
+        asked.  It dies at point `at` of its life; None then, else the result."""
+        world = Life(self, at)
+        harness = self.harness_in(world)
+        try:
+            return self._to_the_end(harness)
+        except Crashed:
+            return None
+        finally:
+            harness.close()
+            self.points = world.points
+            self.trail.append(world.trail[-1] if world.dead else "the end")
+            self._between_lives()
+
+    def harness_in(self, world: World) -> Harness:
+        """A harness of this story in a world of its own."""
+        harness = opened(self.folder, waits=self.waits, by=f"life {len(self.trail) + 1}", world=world, **self.options)
+        inhabit(harness, world)
+        return harness
+
+    def _to_the_end(self, harness: Harness) -> RunResult[Any]:
+        try:
+            result = harness.resume(RUN)
+        except RunNotFound:
+            result = harness.run(AGENT, TASK, run_id=RUN)
+        except RunEnded:
+            return stored(harness)
+        while result.status == "WAITING":
+            self.answer(harness, result)
+            if result.wake_at is not None:
+                self.clock.move_to_wall(result.wake_at)
+            result = harness.resume(RUN)
+        return result
+
+    def answer(self, harness: Harness, result: RunResult[Any]) -> None:
+        """A person who knows what the witness knows answers what is asked about a wire; the other tools have a
+        probe."""
+        for waiting in result.waiting_on:
+            if waiting.call_id.startswith("wire"):
+                sent = any(line.call_id == waiting.call_id for line in self.witness.lines())
+                harness.resolve(RUN, waiting.call_id, Happened("5 to B") if sent else NotHappened())
+
+    def _between_lives(self) -> None:
+        self.clock.move(TTL + 0.001)
+        rows = self.rows().values()
+        self._started = frozenset(row.call_id for row in rows if row.state is CallState.STARTED)
+        ended = frozenset(row.call_id for row in rows if row.state in ENDED)
+        self.confirmed.append((len(self.witness.lines()), ended))
+
+    def claimed(self, claimed: Claimed) -> None:
+        """Right after a claim: what was STARTED is UNCERTAIN."""
+        rows = self.rows()
+        for call_id in self._started:
+            state = rows[call_id].state
+            assert state is CallState.UNCERTAIN, f"{call_id} is {state.name} after the claim"
+        assert claimed.uncertain == len(self._started)
+        self._started = frozenset()
+
+    def rows(self) -> dict[str, CallRecord]:
+        """The run's calls as they are on disk now, read by somebody else."""
+        store = SQLiteStore(str(self.folder / "run.db"))
+        try:
+            run = store.run(RUN)
+            return {} if run is None else {call.call_id: call for call in store.calls(run.run_no)}
+        finally:
+            store.close()
+
+    def remove(self) -> None:
+        """Forget the story's files."""
+        shutil.rmtree(self.folder)
+
+    def copy_to(self, folder: Path) -> Story:
+        """The same story so far, to be lived on elsewhere."""
+        shutil.copytree(self.folder, folder)
+        clock = self.clock
+        other = Story(folder, clock, waits=self.waits, **self.options)
+        other.advances, other.confirmed, other.trail = list(self.advances), list(self.confirmed), list(self.trail)
+        other._started = self._started
+        return other
+
+
+def stored(harness: Harness) -> RunResult[Any]:
+    """The result of a run that ended in an earlier life."""
+    seen = harness.show(RUN)
+    return RunResult(RUN, seen.run.status, seen.output)
+
+
+class Unbroken:
+    """What the run is like when nothing goes wrong: what every other story is held against."""
+
+    def __init__(self, folder: Path, clock: StoppedClock, *, waits: bool) -> None:
+        story = Story(folder, clock, waits=waits)
+        result = story.live()
+        assert result is not None and result.status == "COMPLETED"
+        self.output = plain(result.output)
+        self.rows = {call_id: facts(row) for call_id, row in story.rows().items()}
+        self.points = story.points
+        self.sent = counted(story.witness.lines())
+        judge(story, result, self)
+
+
+def judge(story: Story, result: RunResult[Any] | None, unbroken: Unbroken) -> None:
+    """Hold a finished story against the unbroken run; AssertionError where it is not as good."""
+    assert result is not None and result.status == "COMPLETED", f"the run ended {result}"
+    assert plain(result.output) == unbroken.output
+    rows = story.rows()
+    assert rows.keys() == unbroken.rows.keys()
+    for call_id, row in rows.items():
+        assert facts(row) == unbroken.rows[call_id], f"{call_id}: {facts(row)} and not {unbroken.rows[call_id]}"
+    _judge_witness(story, unbroken)
+    _judge_attempts(story, rows)
+    _judge_versions(story)
+    with opened(story.folder, waits=story.waits) as reader:
+        assert reader.doctor().sound
+
+
+def _judge_witness(story: Story, unbroken: Unbroken) -> None:
+    lines = story.witness.lines()
+    effects = [line for line in lines if line.what in ("sent", "applied")]
+    keys = [line.key for line in effects]
+    assert len(set(keys)) == len(keys), f"more than one effect under a key: {effects}"
+    assert counted(lines) == unbroken.sent, "an effect was repeated, or got another key"
+    for position, ended in story.confirmed:
+        again = [line for line in lines[position:] if line.call_id in ended]
+        assert not again, f"sent again although its end was recorded: {again}"
+
+
+def _judge_attempts(story: Story, rows: dict[str, CallRecord]) -> None:
+    started: dict[int, list[int]] = {}
+    for advance, _ in story.advances:
+        for each in (*advance.calls, *advance.changes):
+            if each.state is CallState.STARTED:
+                started.setdefault(each.seq, []).append(each.attempt)
+    for row in rows.values():
+        if row.effect is Effect.READ:
+            continue
+        attempts = started[row.seq]
+        assert attempts == list(range(1, len(attempts) + 1)), f"attempts of {row.call_id}: {attempts}"
+        assert row.attempt == len(attempts), f"{row.call_id} counts {row.attempt} of {len(attempts)} attempts"
+
+
+def _judge_versions(story: Story) -> None:
+    versions = sorted(ack.version for _, ack in story.advances)
+    assert versions == list(range(1, len(versions) + 1)), "an advance landed twice, or was made on top of another"
+    epochs = [advance.epoch for advance, _ in sorted(story.advances, key=lambda pair: pair[1].version)]
+    assert epochs == sorted(epochs), "something was written under an older epoch than what came before it"
+
+
+FACTS = (
+    *("call_id", "branch", "step", "ordinal", "kind", "tool", "effect", "state"),
+    *("args_digest", "args", "key", "result", "failure", "usage"),
+)
+
+
+def facts(row: CallRecord) -> dict[str, Any]:
+    """What of a call must be as in the unbroken run: all but its number, attempts, epochs, versions and times."""
+    return {name: getattr(row, name) for name in FACTS}
+
+
+def counted(lines: list[Line]) -> dict[str, int]:
+    """How many effects of each tool took place."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        if line.what in ("sent", "applied"):
+            counts[line.tool] = counts.get(line.tool, 0) + 1
+    return counts
+
+
+def plain(output: Any) -> Any:
+    """An output as plain data, whether it comes from the run or from the store."""
+    import msgspec
+
+    return msgspec.to_builtins(output)
