@@ -15,7 +15,8 @@ or, in the dict that `logging.config.dictConfig` takes:
 none.  Jumar's own records, on the logger "jumar", have both already: a run's start, resumption, takeover and end at INFO, and at
 WARNING an attempt that is tried again, a call that may have happened, and a lease that cannot be renewed.
 
-A filter on a logger sees only what is logged on that very logger; that is why this one belongs on a handler.
+A filter on a logger sees only what is logged on that very logger; that is why this one belongs on a handler.  Where a
+QueueHandler carries records to another thread, it belongs on the QueueHandler.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def test_an_undeclared_error_names_the_call_and_fails_the_run_that_does_not_catc
         "went wrong",
         "permanent",
     )
-    with pytest.raises(RunFailed, match="is FAILED: CallFailed: call scan.work.1 failed") as caught:
+    with pytest.raises(RunFailed, match=r"is FAILED: CallFailed: call scan\.work\.1 failed") as caught:
         result.unwrap()
     assert caught.value.__cause__ is result.error
 

@@ -33,7 +33,9 @@ def test_results_come_in_the_order_of_the_items_whoever_is_ready_first(harness: 
         return [list(gathered), run.map(search, "abc")]
 
     assert harness.run(agent, "x").unwrap() == [["A", "B", "C"], ["A", "B", "C"]]
-    assert sorted(ids(harness)) == sorted(f"{word}:{index}.search.1" for word in ("gather", "map") for index in range(3))
+    assert sorted(ids(harness)) == sorted(
+        f"{word}:{index}.search.1" for word in ("gather", "map") for index in range(3)
+    )
 
 
 def test_the_branches_of_each_gather_and_map_have_names_of_their_own(harness: Harness) -> None:

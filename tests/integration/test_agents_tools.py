@@ -58,7 +58,7 @@ def test_calling_a_tool_by_its_name_inside_a_run_records_the_call(harness: Harne
     assert ids(harness) == ["scan.search.1", "scan.search.2", "scan.search.3"]
     assert harness.resume(run_id).unwrap() == [["a"] * 5, ["b"], ["a"] * 5]
     assert searched == ["a", "b", "a"]
-    assert [call.args for call in harness.show(run_id).calls][0] == {"query": "a", "limit": 5}
+    assert harness.show(run_id).calls[0].args == {"query": "a", "limit": 5}
 
 
 def test_a_tool_called_inside_another_tools_body_just_runs(harness: Harness) -> None:

@@ -81,7 +81,9 @@ class Money:
 register_codec(Money, encode=lambda money: money.cents, decode=lambda kind, data: Money(data))
 
 NOON = dt.datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)
-CHAT = ChatCompletion.model_validate({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": []})
+CHAT = ChatCompletion.model_validate(
+    {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": []}
+)
 MESSAGE = Message.model_validate(
     {
         "id": "m",

@@ -109,7 +109,20 @@ def trace_lines(run: RunRecord, store: Store) -> list[TraceLine]:
     lines = [_event_line(event, names) for event in store.events(run.run_no)]
     for record in calls:
         lines.extend(_call_lines(record))
-    return sorted(lines, key=lambda line: line.at)
+    # Of what the clock cannot tell apart, a step's or a run's end comes after the calls.
+    return sorted(lines, key=lambda line: (line.at, line.call_id is None and line.what in _ENDS))
+
+
+_ENDS = frozenset(
+    kind.label
+    for kind in (
+        EventKind.STEP_ENDED,
+        EventKind.COMPLETED,
+        EventKind.FAILED,
+        EventKind.WAITING,
+        EventKind.RELEASED,
+    )
+)
 
 
 def _event_line(event: EventRecord, names: dict[int, str]) -> TraceLine:
