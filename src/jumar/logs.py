@@ -1,6 +1,7 @@
 """Run and call ids in a program's own logs.
 
-Attach the filter to a handler, and every record that passes it, whoever logged it, knows the run and the call that it was logged in:
+Attach the filter to a handler, and every record that passes it, whoever logged it, knows the run and the call that it
+was logged in:
 
     handler = logging.StreamHandler()
     handler.addFilter(jumar.logs.RunContextFilter())
@@ -11,9 +12,10 @@ or, in the dict that `logging.config.dictConfig` takes:
     "filters": {"run": {"()": "jumar.logs.RunContextFilter"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "filters": ["run"], "formatter": "plain"}},
 
-`run_id` is the id of the run whose agent or tool logged the record, `call_id` that of the call whose body did; each is "-" where there is
-none.  Jumar's own records, on the logger "jumar", have both already: a run's start, resumption, takeover and end at INFO, and at
-WARNING an attempt that is tried again, a call that may have happened, and a lease that cannot be renewed.
+`run_id` is the id of the run whose agent or tool logged the record, `call_id` that of the call whose body did; each is
+"-" where there is none.  Jumar's own records, on the logger "jumar", have both already: a run's start, resumption,
+takeover and end at INFO, and at WARNING an attempt that is tried again, a call that may have happened, and a lease that
+cannot be renewed.
 
 A filter on a logger sees only what is logged on that very logger; that is why this one belongs on a handler.  Where a
 QueueHandler carries records to another thread, it belongs on the QueueHandler.
