@@ -65,9 +65,9 @@ def test_the_readme_shows_what_its_example_prints(tmp_path):
 
 
 def test_every_command_that_a_page_names_is_there():
-    from jumar.cli.main import main
+    from jumar.cli.main import cli
 
-    known = set(main.commands)
+    known = set(cli.commands)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         spoken = "\n".join(re.findall(r"```console\n(.*?)```", text, re.DOTALL) + re.findall(r"`([^`\n]+)`", text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import json
 import os
 import pty
@@ -12,9 +13,13 @@ import subprocess
 import sys
 import termios
 import time
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+from jumar.cli.main import main
 
 SECONDS = 60.0  # after which something that never came is a failure
 
@@ -106,6 +111,12 @@ def fails(run, task):
 
 
 @harness.agent
+def leaves(run, task):
+    run.call(look, "page")
+    raise SystemExit(0)
+
+
+@harness.agent
 def pays(run, task):
     return run.call(pay, 1200)
 
@@ -118,6 +129,11 @@ def slows(run, task):
 @harness.agent
 def holds(run, task):
     return run.call(hold, "held")
+
+
+@harness.agent
+def looks_and_holds(run, task):
+    return [run.call(look, "page"), run.call(hold, "held")]
 
 
 @harness.agent
@@ -234,6 +250,26 @@ class Site:
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
+    def here(self, *words: str, stdin: str = "", **environment: str) -> Done:
+        """Run the same command in this process, which is much faster; what it imported is forgotten afterwards."""
+        environment = {**self.environment, **environment}
+        encoding = environment["PYTHONIOENCODING"]
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True) for _ in range(2))
+        modules, path = set(sys.modules), list(sys.path)
+        with (
+            patch.dict(os.environ, environment, clear=True),
+            patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
+            chdir(self.folder),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            code = main(list(words))
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            if str(self.folder) in (getattr(sys.modules[name], "__file__", None) or ""):
+                del sys.modules[name]
+        return Done(code, *(stream.buffer.getvalue().decode("utf-8") for stream in (out, err)))  # type: ignore[attr-defined]
+
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start `python -m jumar` and leave it running."""
         return subprocess.Popen(
@@ -259,7 +295,7 @@ class Site:
 
     def last(self, *more: str) -> Any:
         """The newest run, as `show --json` tells it."""
-        return self.jumar("show", "last", "--store", "sqlite:///runs.db", "--json", *more).json
+        return self.here("show", "last", "--store", "sqlite:///runs.db", "--json", *more).json
 
 
 class Terminal:

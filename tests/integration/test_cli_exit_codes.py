@@ -39,12 +39,12 @@ def test_a_run_that_fails_ends_with_1_and_shows_where_the_agent_failed(site: Sit
 
 
 def test_an_unknown_run_ends_with_2(site: Site) -> None:
-    site.jumar("run", "site_app:harness:fine")
+    site.here("run", "site_app:harness:fine")
     for words in (["show", "abcdef"], ["trace", "abcdef"], ["resolve", "abcdef", "a.1", "--not-happened"]):
-        done = site.jumar(*words, "--store", STORE)
+        done = site.here(*words, "--store", STORE)
         assert done.code == 2
         assert f"`jumar runs --store {STORE}`" in done.err
-    assert site.jumar("show", "no such run", "--store", STORE).code == 2
+    assert site.here("show", "no such run", "--store", STORE).code == 2
     assert site.jumar("resume", "abcdef", "--app", "site_app:harness").code == 2
 
 
@@ -69,7 +69,7 @@ def _commands(text: str, name: str) -> list[list[str]]:
 
 
 def test_a_person_says_that_it_did_not_happen_and_the_run_goes_on_to_ask_again(site: Site) -> None:
-    site.jumar("run", "site_app:harness:pays")
+    site.here("run", "site_app:harness:pays")
     run_id = site.last()["run"]["run_id"]
     done = site.jumar("resolve", run_id, "pay.1", "--not-happened", "--store", STORE, "--note", "looked it up")
     assert done.code == 0
@@ -78,16 +78,16 @@ def test_a_person_says_that_it_did_not_happen_and_the_run_goes_on_to_ask_again(s
 
 
 def test_an_answer_is_given_once_then_refused_with_2(site: Site) -> None:
-    site.jumar("run", "site_app:harness:pays")
+    site.here("run", "site_app:harness:pays")
     answer = ("resolve", "last", "pay.1", "--happened", "7", "--store", STORE)
-    assert site.jumar(*answer).code == 0
+    assert site.here(*answer).code == 0
     again = site.jumar(*answer)
     assert again.code == 2
     assert "has been answered" in again.err
 
 
 def test_with_the_app_an_answer_of_another_type_is_refused_with_2(site: Site) -> None:
-    site.jumar("run", "site_app:harness:pays")
+    site.here("run", "site_app:harness:pays")
     done = site.jumar("resolve", "last", "pay.1", "--happened", '"a text"', "--app", "site_app:harness")
     assert done.code == 2
     assert site.last()["run"]["status"] == "WAITING"
@@ -100,7 +100,7 @@ def test_a_run_that_another_process_holds_is_refused_with_4_at_once_without_wait
         done = site.jumar("resume", "last", "--no-wait", "--app", "site_app:harness")
         assert done.code == 4
         assert f"/{holder.pid}" in done.err
-        shown = site.jumar("show", "last", "--store", STORE).out
+        shown = site.here("show", "last", "--store", STORE).out
         assert f"/{holder.pid} drives it" in shown
         site.go()
         out, _ = holder.communicate(timeout=SECONDS)
@@ -112,7 +112,7 @@ def test_a_run_that_another_process_holds_is_refused_with_4_at_once_without_wait
 
 
 def test_resuming_a_finished_run_is_refused_with_4(site: Site) -> None:
-    site.jumar("run", "site_app:harness:fine")
+    site.here("run", "site_app:harness:fine")
     done = site.jumar("resume", "last", "--app", "site_app:harness")
     assert done.code == 4
     assert "completed" in done.err
@@ -120,26 +120,26 @@ def test_resuming_a_finished_run_is_refused_with_4(site: Site) -> None:
 
 
 def test_resuming_a_failed_run_is_refused_with_4_and_names_the_failure(site: Site) -> None:
-    site.jumar("run", "site_app:harness:fails")
+    site.here("run", "site_app:harness:fails")
     done = site.jumar("resume", "last", "--app", "site_app:harness")
     assert done.code == 4
     assert "the site has no pages" in done.err
 
 
 def test_a_database_of_a_newer_schema_is_refused_with_4_and_left_as_it_is(site: Site) -> None:
-    site.jumar("run", "site_app:harness:fine")
+    site.here("run", "site_app:harness:fine")
     with sqlite3.connect(site.folder / "runs.db") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     for words in (["runs"], ["doctor"], ["store", "migrate"]):
-        done = site.jumar(*words, "--store", STORE)
+        done = site.here(*words, "--store", STORE)
         assert done.code == 4
         assert "schema 99" in done.err
 
 
 @pytest.mark.parametrize("damage", ["CAST('[\"another\"]' AS BLOB)", "'text where bytes belong'"])
 def test_a_damaged_record_ends_doctor_with_5_and_names_the_row(site: Site, damage: str) -> None:
-    site.jumar("run", "site_app:harness:fine")
+    site.here("run", "site_app:harness:fine")
     with sqlite3.connect(site.folder / "runs.db") as connection:
         connection.execute(f"UPDATE call SET result = {damage}")
     connection.close()
@@ -147,20 +147,42 @@ def test_a_damaged_record_ends_doctor_with_5_and_names_the_row(site: Site, damag
     assert done.code == 5
     assert "call scan.look.1" in done.out
     assert "resume answers what is sound from the record" in done.out
-    found = site.jumar("doctor", "--store", STORE, "--json")
+    found = site.here("doctor", "--store", STORE, "--json")
     assert found.code == 5
     assert found.json["sound"] is False
     assert found.json["findings"][0]["where"] == "call scan.look.1"
 
 
+def test_a_resume_that_needs_a_damaged_record_ends_with_5_and_repairs_nothing(site: Site) -> None:
+    process = site.start("run", "site_app:harness:looks_and_holds")
+    try:
+        site.await_file("held")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+        process.communicate()
+    with sqlite3.connect(site.folder / "runs.db") as connection:
+        connection.execute("UPDATE call SET result = CAST('[]' AS BLOB)")
+    connection.close()
+    site.go()
+    done = site.jumar("resume", "last", "--app", "site_app:harness")
+    assert done.code == 5
+    assert "look.1" in done.err
+    assert "`jumar doctor --app site_app:harness`" in done.err
+    with sqlite3.connect(site.folder / "runs.db") as connection:
+        assert connection.execute("SELECT result FROM call").fetchall() == [(b"[]",)]
+    connection.close()
+
+
 def test_a_damaged_checkpoint_is_found_and_the_newest_sound_one_named(site: Site) -> None:
-    site.jumar("run", "site_app:harness:pays")
-    site.jumar("run", "site_app:harness:fine")
+    site.here("run", "site_app:harness:pays")
+    site.here("run", "site_app:harness:fine")
     with sqlite3.connect(site.folder / "runs.db") as connection:
         newest = "(SELECT max(version) FROM checkpoint)"
         connection.execute(f"UPDATE checkpoint SET name = 'another' WHERE version = {newest}")
     connection.close()
-    done = site.jumar("doctor", "--store", STORE, "--json")
+    done = site.here("doctor", "--store", STORE, "--json")
     assert done.code == 5
     assert [finding["what"] for finding in done.json["findings"]] == ["does not agree with its checksum"] * len(
         done.json["findings"]
@@ -171,19 +193,19 @@ def test_a_damaged_checkpoint_is_found_and_the_newest_sound_one_named(site: Site
 def test_a_file_that_is_no_database_ends_with_5_for_every_command_and_doctor_says_what_is_left(site: Site) -> None:
     (site.folder / "runs.db").write_bytes(b"no database at all " * 400)
     for words in (["runs"], ["show", "last"], ["trace", "last"], ["store", "migrate"]):
-        done = site.jumar(*words, "--store", STORE)
+        done = site.here(*words, "--store", STORE)
         assert done.code == 5
         assert "Traceback" not in done.err
     doctor = site.jumar("doctor", "--store", STORE)
     assert doctor.code == 5
     assert "cannot be opened" in doctor.out
     assert "sound copy" in doctor.out
-    assert site.jumar("doctor", "--store", STORE, "--json").json["findings"][0]["where"] == "database"
+    assert site.here("doctor", "--store", STORE, "--json").json["findings"][0]["where"] == "database"
 
 
 def test_a_database_damaged_in_its_middle_ends_doctor_with_5(site: Site) -> None:
     for _ in range(3):
-        site.jumar("run", "site_app:harness:fine")
+        site.here("run", "site_app:harness:fine")
     path = site.folder / "runs.db"
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -232,11 +254,18 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(site: Site, agent: str, mark
     assert f"`jumar resume {run['run_id'][-8:]} --app site_app:harness`" in err
     if status == "QUEUED":
         site.go()
-        assert site.jumar("resume", "last", "--app", "site_app:harness").code == 0
+        assert site.here("resume", "last", "--app", "site_app:harness").code == 0
+
+
+def test_an_agent_that_ends_the_process_is_not_taken_for_done(site: Site) -> None:
+    done = site.jumar("run", "site_app:harness:leaves")
+    assert done.code == 4
+    assert "left by SystemExit" in done.err
+    assert site.last()["run"]["status"] == "QUEUED"
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(site: Site) -> None:
-    site.jumar("run", "site_app:harness:fine")
+    site.here("run", "site_app:harness:fine")
     process = site.start("show", "last", "--store", STORE)
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()

@@ -21,19 +21,19 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A folder with one run that died, was taken over and now waits for a person, and two that have ended."""
     site = Site(tmp_path_factory.mktemp("ran"))
     assert site.jumar("run", "site_app:quick:repair", "--input", '"mend it"').code == -signal.SIGKILL
-    assert site.jumar("resume", "last", "--app", "site_app:quick").code == 3
-    assert site.jumar("run", "site_app:harness:fine", "--task", "Büro 7").code == 0
-    assert site.jumar("run", "site_app:harness:fails").code == 1
+    assert site.here("resume", "last", "--app", "site_app:quick").code == 3
+    assert site.here("run", "site_app:harness:fine", "--task", "Büro 7").code == 0
+    assert site.here("run", "site_app:harness:fails").code == 1
     return site
 
 
 def _waiting_run(site: Site) -> str:
-    (run,) = site.jumar("runs", "--status", "waiting", "--json", *STORE).json
+    (run,) = site.here("runs", "--status", "waiting", "--json", *STORE).json
     return str(run["run_id"])
 
 
 def _show(site: Site, *more: str, **environment: str) -> str:
-    return site.jumar("show", _waiting_run(site), *STORE, *more, **environment).out
+    return site.here("show", _waiting_run(site), *STORE, *more, **environment).out
 
 
 def test_show_has_one_line_a_call_in_the_order_of_the_run_indented_under_its_step(ran: Site) -> None:
@@ -83,9 +83,9 @@ def test_show_ends_with_the_commands_to_type_next(ran: Site) -> None:
         f"jumar resolve {short} fix.send.1 --not-happened {at_store}",
         f"jumar resume {short} --app MODULE:HARNESS {at_store}",
     ]
-    with_app = ran.jumar("show", short, "--app", "site_app:quick").out
+    with_app = ran.here("show", short, "--app", "site_app:quick").out
     assert with_app.rstrip().endswith(f"jumar resume {short} --app site_app:quick")
-    by_environment = ran.jumar("show", short, JUMAR_APP="site_app:quick").out
+    by_environment = ran.here("show", short, JUMAR_APP="site_app:quick").out
     assert by_environment.rstrip().endswith(f"jumar resume {short}")
 
 
@@ -122,20 +122,20 @@ def test_show_in_json_is_the_view_of_the_run(ran: Site) -> None:
 
 
 def test_show_of_a_finished_run_shows_its_output_and_asks_for_nothing(ran: Site) -> None:
-    (run,) = ran.jumar("runs", "--agent", "fine", "--json", *STORE).json
-    text = ran.jumar("show", run["run_id"], *STORE).out
+    (run,) = ran.here("runs", "--agent", "fine", "--json", *STORE).json
+    text = ran.here("show", run["run_id"], *STORE).out
     assert 'output   {"found":["page one","page two"],"task":null}' in text
     assert "now  " not in text
     assert "took " in text
 
 
 def test_show_of_a_failed_run_says_why(ran: Site) -> None:
-    text = ran.jumar("show", "last", *STORE).out
+    text = ran.here("show", "last", *STORE).out
     assert "FAILED  ValueError: the site has no pages" in text
 
 
 def test_runs_lists_the_newest_first_with_why_each_stands_where_it_stands(ran: Site) -> None:
-    title, *rows = ran.jumar("runs", *STORE).out.splitlines()
+    title, *rows = ran.here("runs", *STORE).out.splitlines()
     assert title.split() == ["run", "agent", "task", "status", "step", "updated"]
     assert [row.split()[1] for row in rows] == ["fails", "fine", "repair"]
     assert "ValueError: the site has no pages" in rows[0]
@@ -146,12 +146,12 @@ def test_runs_lists_the_newest_first_with_why_each_stands_where_it_stands(ran: S
 
 
 def test_runs_filters_and_says_that_there_are_more(ran: Site) -> None:
-    assert "There are more" in ran.jumar("runs", "--limit", "1", *STORE).out
-    assert len(ran.jumar("runs", "--limit", "1", "--json", *STORE).json) == 1
-    assert len(ran.jumar("runs", "--status", "Completed", "--json", *STORE).json) == 1
-    assert ran.jumar("runs", "--agent", "nobody", "--json", *STORE).json == []
-    assert ran.jumar("runs", "--agent", "nobody", *STORE).out == "There are no such runs.\n"
-    wrong = ran.jumar("runs", "--status", "sleeping", *STORE)
+    assert "There are more" in ran.here("runs", "--limit", "1", *STORE).out
+    assert len(ran.here("runs", "--limit", "1", "--json", *STORE).json) == 1
+    assert len(ran.here("runs", "--status", "Completed", "--json", *STORE).json) == 1
+    assert ran.here("runs", "--agent", "nobody", "--json", *STORE).json == []
+    assert ran.here("runs", "--agent", "nobody", *STORE).out == "There are no such runs.\n"
+    wrong = ran.here("runs", "--status", "sleeping", *STORE)
     assert wrong.code == 2
     assert "COMPLETED" in wrong.err
 
@@ -159,29 +159,29 @@ def test_runs_filters_and_says_that_there_are_more(ran: Site) -> None:
 @pytest.mark.parametrize("columns", [30, 50, 80])
 def test_no_line_of_the_list_or_of_the_trace_is_longer_than_the_screen(ran: Site, columns: int) -> None:
     for words in (["runs"], ["trace", _waiting_run(ran)]):
-        text = ran.jumar(*words, *STORE, COLUMNS=str(columns)).out
+        text = ran.here(*words, *STORE, COLUMNS=str(columns)).out
         assert max(map(cell_len, text.splitlines()[1:])) <= columns
 
 
 def test_trace_is_in_the_order_of_time_with_offset_clock_and_epoch(ran: Site) -> None:
-    _, _, *rows = ran.jumar("trace", _waiting_run(ran), *STORE).out.splitlines()
+    _, _, *rows = ran.here("trace", _waiting_run(ran), *STORE).out.splitlines()
     offsets = [float(row.split()[0]) for row in rows]
     assert offsets[0] == 0.0
     assert offsets == sorted(offsets)
     assert "created" in rows[0]
     taken = next(row.split() for row in rows if "taken-over" in row)
     assert taken[3:] == ["taken-over", "2"]
-    lines: list[dict[str, Any]] = ran.jumar("trace", _waiting_run(ran), "--json", *STORE).json
+    lines: list[dict[str, Any]] = ran.here("trace", _waiting_run(ran), "--json", *STORE).json
     assert len(lines) == len(rows)
     assert {line["what"] for line in lines} >= {"started", "succeeded", "failed", "retry", "requested", "waiting"}
 
 
 def test_doctor_says_what_it_looked_at_and_that_it_found_nothing(ran: Site) -> None:
-    done = ran.jumar("doctor", *STORE)
+    done = ran.here("doctor", *STORE)
     assert done.code == 0
     assert "3 runs" in done.out
     assert "nothing wrong" in done.out
-    report = ran.jumar("doctor", "--json", *STORE).json
+    report = ran.here("doctor", "--json", *STORE).json
     assert report["sound"] is True
     assert report["runs"] == 3
     assert report["findings"] == report["recovery"] == []
@@ -189,13 +189,13 @@ def test_doctor_says_what_it_looked_at_and_that_it_found_nothing(ran: Site) -> N
 
 def test_store_migrate_says_from_which_schema_to_which(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    first = site.jumar("store", "migrate", "--json", "--store", "sqlite:///fresh.db").json
+    first = site.here("store", "migrate", "--json", "--store", "sqlite:///fresh.db").json
     assert first["before"] == 0
     assert first["after"] >= 1
     with sqlite3.connect(tmp_path / "fresh.db") as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (first["after"],)
     connection.close()
-    again = site.jumar("store", "migrate", "--store", "sqlite:///fresh.db")
+    again = site.here("store", "migrate", "--store", "sqlite:///fresh.db")
     assert again.code == 0
     assert "as it was" in again.out
 
@@ -209,7 +209,7 @@ def test_a_look_at_a_mistyped_path_makes_no_database(tmp_path: Path) -> None:
         ["doctor"],
         ["resolve", "last", "a.1", "--not-happened"],
     ):
-        done = site.jumar(*words, "--store", "sqlite:///mistyped.db")
+        done = site.here(*words, "--store", "sqlite:///mistyped.db")
         assert done.code == 2
         assert "there is no database at mistyped.db" in done.err
     assert not (tmp_path / "mistyped.db").exists()
@@ -218,23 +218,23 @@ def test_a_look_at_a_mistyped_path_makes_no_database(tmp_path: Path) -> None:
 def test_a_run_whose_process_is_gone_is_shown_as_such_with_the_command_that_takes_it_over(tmp_path: Path) -> None:
     site = Site(tmp_path)
     assert site.jumar("run", "site_app:quick:dies").code == -signal.SIGKILL
-    taken = site.jumar("resume", "last", "--app", "site_app:quick", "--json")
+    taken = site.here("resume", "last", "--app", "site_app:quick", "--json")
     assert taken.json["output"] == "came back"
     holder = site.start("run", "site_app:harness:holds_and_pays")
     try:
         site.await_file("paying")
-        shown = site.jumar("show", "last", *STORE).out
+        shown = site.here("show", "last", *STORE).out
         assert "under way" in shown
         holder.kill()
         holder.communicate(timeout=SECONDS)
         with sqlite3.connect(tmp_path / "runs.db") as connection:
             connection.execute("UPDATE run SET lease_until = 0")  # what time would do
         connection.close()
-        shown = site.jumar("show", "last", *STORE).out
+        shown = site.here("show", "last", *STORE).out
         assert "sent, and its answer never recorded" in shown
         assert "its lease ran out" in shown
         assert "jumar resume" in shown
-        assert "its process has gone; resume it" in site.jumar("runs", *STORE).out
+        assert "its process has gone; resume it" in site.here("runs", *STORE).out
     finally:
         holder.kill()
         holder.communicate()

@@ -26,10 +26,10 @@ def _styles(text: str) -> set[str]:
 
 
 def test_colour_is_for_terminals_without_no_color(site: Site) -> None:
-    site.jumar("run", "site_app:harness:fails")
+    site.here("run", "site_app:harness:fails")
     assert {"31", "32"} <= _styles(Terminal(site, 100, "show", "last", *STORE).end())
     assert _styles(Terminal(site, 100, "show", "last", *STORE, NO_COLOR="1").end()) == set()
-    assert "\x1b" not in site.jumar("show", "last", *STORE).out
+    assert "\x1b" not in site.here("show", "last", *STORE).out
 
 
 def test_an_error_is_coloured_and_wrapped_on_a_terminal(site: Site) -> None:
@@ -43,7 +43,7 @@ def test_an_error_is_coloured_and_wrapped_on_a_terminal(site: Site) -> None:
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_the_timeline_fits_the_terminal(site: Site, columns: int) -> None:
-    site.jumar("run", "site_app:harness:fails")
+    site.here("run", "site_app:harness:fails")
     lines = _CODES.sub("", Terminal(site, columns, "show", "last", *STORE).end()).splitlines()
     assert max(map(len, lines)) <= columns
 

@@ -29,7 +29,7 @@ def _commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str,
 
 @pytest.mark.parametrize("path", _commands(cli), ids=lambda path: " ".join(("jumar", *path)))
 def test_every_command_has_help(site: Site, path: tuple[str, ...]) -> None:
-    done = site.jumar(*path, "--help")
+    done = site.here(*path, "--help")
     assert done.code == 0
     assert done.out.startswith(f"Usage: jumar {' '.join(path)}".rstrip())
     assert done.err == ""
@@ -56,23 +56,23 @@ def _refused(done: Done, what: str, hint: str) -> None:
 
 
 def test_an_unknown_command_gets_the_nearest_one_and_the_list(site: Site) -> None:
-    _refused(site.jumar("shwo", "last"), "there is no command `jumar shwo`", "Did you mean `jumar show`?")
-    _refused(site.jumar("teleport"), "there is no command `jumar teleport`", "demo, run, resume, runs, show")
-    _refused(site.jumar("store", "shrink"), "there is no command `jumar store shrink`", "migrate")
+    _refused(site.here("shwo", "last"), "there is no command `jumar shwo`", "Did you mean `jumar show`?")
+    _refused(site.here("teleport"), "there is no command `jumar teleport`", "demo, run, resume, runs, show")
+    _refused(site.here("store", "shrink"), "there is no command `jumar store shrink`", "migrate")
 
 
 def test_without_a_command_the_help_is_shown(site: Site) -> None:
-    done = site.jumar()
+    done = site.here()
     assert done.code == 2
     assert "Exit codes" in done.err
 
 
 def test_missing_and_unknown_parts_of_a_command_line_are_named(site: Site) -> None:
-    _refused(site.jumar("show"), "RUN", "`jumar show --help`")
-    _refused(site.jumar("show", "last", "--colour"), "--colour", "`jumar show --help`")
-    _refused(site.jumar("runs", "--limit", "many"), "many", "`jumar runs --help`")
-    _refused(site.jumar("resolve", "last", "a.1"), "--happened JSON", "null where it returns nothing")
-    both = site.jumar("resolve", "last", "a.1", "--happened", "1", "--not-happened")
+    _refused(site.here("show"), "RUN", "`jumar show --help`")
+    _refused(site.here("show", "last", "--colour"), "--colour", "`jumar show --help`")
+    _refused(site.here("runs", "--limit", "many"), "many", "`jumar runs --help`")
+    _refused(site.here("resolve", "last", "a.1"), "--happened JSON", "null where it returns nothing")
+    both = site.here("resolve", "last", "a.1", "--happened", "1", "--not-happened")
     _refused(both, "--not-happened", "null where it returns nothing")
 
 
@@ -91,13 +91,13 @@ def test_missing_and_unknown_parts_of_a_command_line_are_named(site: Site) -> No
     ],
 )
 def test_what_is_not_there_is_named_with_what_is(site: Site, target: str, what: str, hint: str) -> None:
-    done = site.jumar("run", target)
+    done = site.here("run", target)
     _refused(done, what, hint)
     assert "Traceback" not in done.err
 
 
 def test_an_app_without_its_harness_is_refused(site: Site) -> None:
-    _refused(site.jumar("runs", "--app", "site_app"), "'site_app' is no MODULE:HARNESS", "--app site_app:harness")
+    _refused(site.here("runs", "--app", "site_app"), "'site_app' is no MODULE:HARNESS", "--app site_app:harness")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_the_users_module_raises_is_shown_with_its_own_traceback(
 ) -> None:
     (site.folder / "mine.py").write_text(source)
     for target in ("mine:harness:fine", "mine.py:harness:fine"):
-        done = site.jumar("run", target)
+        done = site.here("run", target)
         assert done.code == 2
         assert f"importing mine{'.py' if '.py' in target else ''} raised" in done.err
         assert said in done.err
@@ -139,15 +139,15 @@ def test_a_file_is_taken_by_its_path_from_another_folder(site: Site) -> None:
         "@harness.agent(name='other')\ndef fine(run, task):\n    return [AGENT, task]\n"
     )
     for agent in ("fine", "other"):  # by the function's name, and by the agent's own
-        done = site.jumar("run", f"jobs/json.py:harness:{agent}", "--input", "7", "--json")
+        done = site.here("run", f"jobs/json.py:harness:{agent}", "--input", "7", "--json")
         assert done.code == 0, done.err
         assert done.json["output"] == ["fine", 7]
-    assert site.jumar("runs", "--app", "jobs/json.py:harness", "--json").json[0]["agent"] == "other"
+    assert site.here("runs", "--app", "jobs/json.py:harness", "--json").json[0]["agent"] == "other"
 
 
 @pytest.mark.parametrize("text", ["mend the site", "{'a': 1}", "", "[1, NaN]", "[" * 5000])
 def test_input_that_is_no_json_gets_a_hint_about_quoting(site: Site, text: str) -> None:
-    done = site.jumar("run", "site_app:harness:fine", "--input", text)
+    done = site.here("run", "site_app:harness:fine", "--input", text)
     _refused(done, "--input is not valid JSON", """--input '"some text"'""")
     assert not (site.folder / "runs.db").exists()
 
@@ -155,47 +155,47 @@ def test_input_that_is_no_json_gets_a_hint_about_quoting(site: Site, text: str) 
 def test_input_comes_from_the_command_line_a_file_or_standard_input(site: Site) -> None:
     (site.folder / "task.json").write_text('{"deep": ["日本"]}')
     words = ("run", "site_app:harness:fine", "--json")
-    assert site.jumar(*words).json["output"]["task"] is None
-    assert site.jumar(*words, "--input", "@task.json").json["output"]["task"] == {"deep": ["日本"]}
-    assert site.jumar(*words, "--input", "-", stdin="[1, 2]").json["output"]["task"] == [1, 2]
-    _refused(site.jumar("run", "site_app:harness:fine", "--input", "@none.json"), "none.json", "after the @")
+    assert site.here(*words).json["output"]["task"] is None
+    assert site.here(*words, "--input", "@task.json").json["output"]["task"] == {"deep": ["日本"]}
+    assert site.here(*words, "--input", "-", stdin="[1, 2]").json["output"]["task"] == [1, 2]
+    _refused(site.here("run", "site_app:harness:fine", "--input", "@none.json"), "none.json", "after the @")
 
 
 def test_input_becomes_the_type_that_the_agent_takes_or_is_refused(site: Site) -> None:
     words = ("run", "site_app:harness:typed", "--json", "--input")
-    assert site.jumar(*words, '{"name": "home"}').json["output"] == {"name": "home", "pages": 2}
-    done = site.jumar("run", "site_app:harness:typed", "--input", '{"pages": "many"}')
+    assert site.here(*words, '{"name": "home"}').json["output"] == {"name": "home", "pages": 2}
+    done = site.here("run", "site_app:harness:typed", "--input", '{"pages": "many"}')
     _refused(done, "the input does not fit agent typed", "JSON of the type it takes")
-    assert not site.jumar("runs", "--status", "running", "--json", "--store", STORE).json
+    assert not site.here("runs", "--status", "running", "--json", "--store", STORE).json
 
 
 def test_resume_takes_no_import_path_from_the_database(site: Site) -> None:
-    site.jumar("run", "site_app:harness:pays")
-    _refused(site.jumar("resume", "last", "--store", STORE), "resume needs the agent's code", "JUMAR_APP")
-    assert site.jumar("resume", "last", JUMAR_APP="site_app:harness").code == 3
+    site.here("run", "site_app:harness:pays")
+    _refused(site.here("resume", "last", "--store", STORE), "resume needs the agent's code", "JUMAR_APP")
+    assert site.here("resume", "last", JUMAR_APP="site_app:harness").code == 3
 
 
 def test_the_stores_flag_beats_the_harness_and_may_stand_before_or_after_the_command(site: Site) -> None:
     words = ("run", "site_app:harness:fine", "--json")
-    after = site.jumar(*words, "--store", "sqlite:///after.db", JUMAR_STORE="sqlite:///environment.db")
-    before = site.jumar("--store", "sqlite:///before.db", *words)
-    own = site.jumar(*words, JUMAR_STORE="sqlite:///environment.db")
+    after = site.here(*words, "--store", "sqlite:///after.db", JUMAR_STORE="sqlite:///environment.db")
+    before = site.here("--store", "sqlite:///before.db", *words)
+    own = site.here(*words, JUMAR_STORE="sqlite:///environment.db")
     assert (after.code, before.code, own.code) == (0, 0, 0)
     assert not (site.folder / "environment.db").exists()
     for name, ran in (("after", after), ("before", before), ("runs", own)):
-        (run,) = site.jumar("runs", "--json", JUMAR_STORE=f"sqlite:///{name}.db").json
+        (run,) = site.here("runs", "--json", JUMAR_STORE=f"sqlite:///{name}.db").json
         assert run["run_id"] == ran.json["run_id"]
 
 
 def test_a_store_of_no_known_kind_is_refused(site: Site) -> None:
-    done = site.jumar("runs", "--store", "runs.db")
+    done = site.here("runs", "--store", "runs.db")
     assert done.code == 4
     assert "sqlite:///PATH" in done.err
-    assert site.jumar("runs", "--store", "postgresql://host/db").code == 2
+    assert site.here("runs", "--store", "postgresql://host/db").code == 2
 
 
 def test_in_json_an_error_is_an_object_on_standard_output_and_text_on_standard_error(site: Site) -> None:
-    site.jumar("run", "site_app:harness:fine")
+    site.here("run", "site_app:harness:fine")
     cases = [
         (("show", "abcdef", "--store", STORE), "run-not-found", 2),
         (("resume", "last", "--app", "site_app:harness"), "run-ended", 4),
@@ -204,7 +204,7 @@ def test_in_json_an_error_is_an_object_on_standard_output_and_text_on_standard_e
         (("teleport",), "usage", 2),
     ]
     for words, code, exit_code in cases:
-        done = site.jumar(*words, "--json")
+        done = site.here(*words, "--json")
         assert done.code == exit_code
         error = done.json["error"]
         assert set(error) == {"code", "what", "safe", "hint"}
@@ -214,20 +214,20 @@ def test_in_json_an_error_is_an_object_on_standard_output_and_text_on_standard_e
 
 
 def test_in_json_what_the_agent_prints_goes_to_standard_error(site: Site) -> None:
-    done = site.jumar("run", "site_app:harness:fine", "--json")
+    done = site.here("run", "site_app:harness:fine", "--json")
     assert done.json["status"] == "COMPLETED"
     assert "a word of the agent's own" in done.err
 
 
 def test_in_json_a_failed_and_a_waiting_run_say_what_to_type_next(site: Site) -> None:
-    failed = site.jumar("run", "site_app:harness:fails", "--json")
+    failed = site.here("run", "site_app:harness:fails", "--json")
     assert failed.code == 1
     assert failed.json["error_message"] == "the site has no pages"
-    waits = site.jumar("run", "site_app:harness:pays", "--json").json
+    waits = site.here("run", "site_app:harness:pays", "--json").json
     assert waits["waiting_on"][0]["call_id"] == "pay.1"
     short = waits["run_id"][-8:]
     assert waits["next"][-1] == f"jumar resume {short} --app site_app:harness"
-    answered = site.jumar("resolve", short, "pay.1", "--not-happened", "--json", "--store", STORE).json
+    answered = site.here("resolve", short, "pay.1", "--not-happened", "--json", "--store", STORE).json
     assert answered["verdict"] == "not-happened"
 
 

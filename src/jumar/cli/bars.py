@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.text import Text
 
@@ -27,31 +28,34 @@ class Scale:
 
     def bar(self, started_at: int, ended_at: int | None, style: str) -> Text:
         """A row of `width` columns with a bar; one without an end runs to the right edge, broken."""
-        signs = self._signs
         if not started_at:
-            return self._track()
+            return self._text([self._empty(column) for column in range(self.width)], style)
         first = self._half(started_at)
         last = self._half(self._end if ended_at is None else max(started_at, ended_at - 1))
+        columns = [self._cell(column, first, last, ended_at is None) for column in range(self.width)]
+        return self._text(columns, style)
+
+    def _cell(self, column: int, first: int, last: int, is_open: bool) -> str:
+        signs = self._signs
+        left, right = first <= 2 * column <= last, first <= 2 * column + 1 <= last
+        if not left and not right:
+            return self._empty(column)
+        if is_open:
+            return signs.bar_open
+        if left and right:
+            return signs.bar
+        return signs.bar_left if left else signs.bar_right
+
+    def _empty(self, column: int) -> str:
+        return self._signs.takeover if column in self._marks else " "
+
+    def _text(self, columns: Sequence[str], style: str) -> Text:
+        """The columns as text, one span for each stretch of one style."""
+        mark = self._signs.takeover
         text = Text()
-        for column in range(self.width):
-            left, right = first <= 2 * column <= last, first <= 2 * column + 1 <= last
-            if ended_at is None and (left or right):
-                text.append(signs.bar_open, style)
-            elif left and right:
-                text.append(signs.bar, style)
-            elif left:
-                text.append(signs.bar_left, style)
-            elif right:
-                text.append(signs.bar_right, style)
-            else:
-                text.append_text(self._empty(column))
+        for is_mark, stretch in groupby(columns, key=lambda sign: sign == mark):
+            text.append("".join(stretch), "magenta" if is_mark else style)
         return text
-
-    def _track(self) -> Text:
-        return Text.assemble(*(self._empty(column) for column in range(self.width)))
-
-    def _empty(self, column: int) -> Text:
-        return Text(self._signs.takeover, "magenta") if column in self._marks else Text(" ")
 
     def axis(self, label: str) -> Text:
         """The line above the bars: from 0 to the whole time."""

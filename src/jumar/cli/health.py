@@ -89,4 +89,5 @@ def print_health(screen: Screen, report: Report, advice: list[str]) -> None:
     screen.print()
     screen.print("What recovery would use", "dim")
     for sentence in advice:
-        screen.print(screen.clean(sentence))
+        for part in screen.wrapped(screen.clean(sentence), screen.width):
+            screen.print(part)

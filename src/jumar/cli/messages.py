@@ -24,6 +24,13 @@ class Interrupted(JumarError):
     default_hint = "Type the command again."
 
 
+class AgentLeft(JumarError):
+    """The agent ended the process itself, as `sys.exit()` does."""
+
+    code = "agent-left"
+    exit_code = exits.REFUSED
+
+
 def write_json(value: Any) -> None:
     """One JSON document on standard output, in UTF-8 whatever the terminal's encoding."""
     import msgspec

@@ -12,7 +12,7 @@ import click
 
 from jumar.cli.apps import users_traceback
 from jumar.cli.exits import exit_code
-from jumar.cli.messages import Interrupted
+from jumar.cli.messages import AgentLeft, Interrupted
 from jumar.cli.options import Options, agent_of, opened, prints_aside, with_app, with_json, with_store
 from jumar.cli.progress import Progress, owner_name
 from jumar.cli.reading import is_there, json_argument, short_id, typed_input
@@ -98,17 +98,26 @@ def _ended(harness: Harness, result: RunResult[Any], options: Options) -> int:
 
 @contextmanager
 def _interruptible(harness: Harness, run_id: str, options: Options) -> Iterator[None]:
-    """Turn Ctrl-C into an error that says how the run stands and how to go on with it."""
+    """Turn Ctrl-C, and an agent that ends the process, into an error that says how to go on with the run."""
     try:
         yield
     except KeyboardInterrupt:
         raise _interrupted(is_there(harness, run_id), options) from None
+    except Exception:
+        raise
+    except BaseException as error:  # SystemExit, or a cancellation that is nobody's
+        go_on = f"Take it out of the agent, then go on with `{_resume(options, run_id)}`."
+        raise AgentLeft(f"the agent of run {options.run} left by {type(error).__name__}", hint=go_on) from error
+
+
+def _resume(options: Options, run_id: str) -> str:
+    return options.command("resume", options.run or run_id)
 
 
 def _interrupted(run: RunInfo | None, options: Options) -> Interrupted:
     if run is None:
         return Interrupted("interrupted before the run began", safe="Nothing was recorded.")
-    go_on = f"Go on with `{options.command('resume', options.run or run.run_id)}`."
+    go_on = f"Go on with `{_resume(options, run.run_id)}`."
     if run.status != "RUNNING":
         return Interrupted(f"interrupted; run {options.run} is {run.status.lower()}", hint=go_on)
     if f"/{os.getpid()}/" not in (run.owner or ""):
