@@ -16,11 +16,15 @@ skipped.
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-# The parts' assertions are told in full when they fail; this must come before they are imported.
-_PARTS = ("scene", "claiming", "advancing", "leaving", "batches", "reading")
-pytest.register_assert_rewrite(*(f"jumar.testing.conformance_{part}" for part in _PARTS))
+# The parts' assertions are told in full when they fail, where the parts are not imported yet.
+_PARTS = [
+    f"jumar.testing.conformance_{part}" for part in ("scene", "claiming", "advancing", "leaving", "batches", "reading")
+]
+pytest.register_assert_rewrite(*(part for part in _PARTS if part not in sys.modules))
 
 from jumar.testing.conformance_advancing import Advancing, CallsOfAdvances  # noqa: E402
 from jumar.testing.conformance_batches import Batches, ReadingBack  # noqa: E402
