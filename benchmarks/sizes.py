@@ -1,0 +1,26 @@
+"""How much is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Counts of everything that is repeated."""
+
+    rounds: int  # of blocks, one of each side
+    block: int  # calls in a block
+    runs: int  # side by side
+    run_steps: int  # recorded reads in each of them
+    run_rounds: int
+    recorded: int  # calls that a resume goes through
+    resumes: int
+    disk_steps: tuple[int, ...]
+    imports: int  # pairs of fresh interpreters
+    flushes: int  # of a file, to know the disk
+
+
+FULL = Sizes(40, 250, 50, 20, 15, 10_000, 15, (200, 1_000, 10_000), 40, 300)
+QUICK = Sizes(12, 100, 50, 20, 4, 2_000, 7, (200, 1_000), 12, 100)
+TINY = Sizes(2, 5, 3, 2, 2, 20, 2, (10, 20), 2, 5)

@@ -1,0 +1,112 @@
+"""The benchmarks run, and compare what they say they compare.  Nothing here looks at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jumar
+from benchmarks.floors import RESULT, Guarded
+from benchmarks.measuring import Blocks, Figure, quartiles
+from jumar import Harness, Run
+
+ROOT = Path(__file__).parents[2]
+ROWS = {
+    "call",
+    "call-insert",
+    "call-asyncio",
+    "runs-asyncio",
+    "runs-threads",
+    "resume",
+    "resume-asyncio",
+    "disk",
+    "import",
+}
+CLOCKS = {"started_at", "ended_at"}
+
+
+def run_benchmarks(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(Path(jumar.__file__).parents[1])}
+    command = [sys.executable, "-m", "benchmarks", "--tiny", "--dir", str(directory), *options]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_one_run_measures_every_row_against_its_floor(tmp_path: Path) -> None:
+    done = run_benchmarks(tmp_path, "--json")
+    assert done.returncode in (0, 1), done.stderr
+    answer = json.loads(done.stdout)
+    figures = {figure["row"]: figure for figure in answer["figures"]}
+    assert set(figures) == ROWS
+    for name, figure in figures.items():
+        assert figure["met"] is (figure["measured"] <= figure["budget"])
+        if figure["unit"] == "x":
+            assert figure["measured"] > 0, name
+            low, high = figure["spread"]
+            assert 0 < low <= high, name
+            assert abs(figure["jumar_us"] / figure["floor_us"] - figure["measured"]) < 1e-6, name
+    assert {"Python", "SQLite", "filesystem", "fsync", "fdatasync"} <= set(answer["machine"])
+    assert list(tmp_path.iterdir()) == [], "the databases were left behind"
+
+
+def test_a_single_row_is_told_as_markdown(tmp_path: Path) -> None:
+    done = run_benchmarks(tmp_path, "--markdown", "--only", "disk")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("| what | at most | measured |"), done.stderr
+    assert lines[2].startswith("| bytes on disk a step, history growing | 2,048 bytes |")
+    assert lines[3] == ""
+    assert lines[-1].startswith("Machine: ")
+
+
+def calls_in(path: Path) -> list[dict[str, Any]]:
+    connection = sqlite3.connect(path)
+    connection.row_factory = sqlite3.Row
+    rows = [dict(row) for row in connection.execute("SELECT * FROM call ORDER BY seq")]
+    connection.close()
+    return rows
+
+
+def test_the_guarded_floor_writes_the_rows_that_jumar_writes(tmp_path: Path) -> None:
+    guarded = Guarded(tmp_path / "guarded.db")
+    guarded.work(guarded.prepare(3))
+    guarded.close()
+    harness = Harness(f"sqlite:///{tmp_path / 'jumar.db'}")
+
+    @harness.tool(effect="read")
+    def read(number: int) -> str:
+        return RESULT
+
+    @harness.agent(tools=[read])
+    def reader(run: Run, count: int) -> int:
+        for number in range(count):
+            run.call(read, number)
+        return count
+
+    with harness:
+        harness.run(reader, 3).unwrap()
+    floor, ours = calls_in(tmp_path / "guarded.db"), calls_in(tmp_path / "jumar.db")
+    assert len(floor) == 3
+    for one, other in zip(floor, ours, strict=True):
+        for column in one.keys() - CLOCKS:
+            assert one[column] == other[column], column
+
+
+def test_a_round_that_warms_up_is_not_counted() -> None:
+    blocks = Blocks("floor", "jumar")
+    turns = []
+    for side in blocks.turns(2):
+        turns.append(side)
+        with blocks.timed(side, 10):
+            pass
+    assert turns == ["floor", "jumar", "jumar", "floor", "floor", "jumar"]
+    assert len(blocks.differences("jumar", "floor")) == 2
+
+
+def test_a_figure_over_its_budget_says_by_how_much() -> None:
+    assert Figure("row", "what", "x", 2.0, 3.0).verdict == "not met, by 50%"
+    assert Figure("row", "what", "x", 2.0, 2.0).verdict == "met"
+    assert quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 4.0)
