@@ -20,7 +20,7 @@ from jumar.testing import StoreMachine
 from jumar.testing.conformance_machine import Clock
 
 QUICK = settings(max_examples=25, stateful_step_count=30, deadline=None, print_blob=True)
-LONG = settings(max_examples=400, stateful_step_count=60, deadline=None, print_blob=True)
+LONG = settings(max_examples=200, stateful_step_count=50, deadline=None, print_blob=True)
 
 
 class SQLiteMachine(StoreMachine):

@@ -207,10 +207,10 @@ def _check_advance(run: RunRecord, advance: Advance, now: LeaseTime) -> None:
 
 
 def _add_call(run: RunRows, record: CallRecord, version: int) -> None:
-    if record.seq in run.calls:
-        raise StoreError("two calls have the same number")
     if record.state not in CALL_STATES[None]:
         raise Refused(Guard.TRANSITION, "no call begins so")
+    if record.seq in run.calls:
+        raise StoreError("two calls have the same number")
     ended = version if record.state in ENDED else None
     run.calls[record.seq] = replace(record, started_version=version, ended_version=ended)
 
