@@ -12,6 +12,7 @@ from jumar.core.checksums import (
     call_checksum,
     checkpoint_agrees,
     checkpoint_checksum,
+    checksum_of,
     failure_bytes,
     sealed,
 )
@@ -24,8 +25,7 @@ FAILURE = Failure("Declined", "no funds", ErrorClass.PERMANENT, args=b'["no fund
 
 
 def ended(result: bytes | None = None, artifact: bytes | None = None, failure: Failure | None = None) -> CallRecord:
-    stored = result if result is not None else artifact
-    return CallRecord(
+    record = CallRecord(
         1,
         "scan.search.1",
         "",
@@ -43,8 +43,8 @@ def ended(result: bytes | None = None, artifact: bytes | None = None, failure: F
         result=result,
         result_artifact=artifact,
         failure=failure,
-        checksum=call_checksum("scan.search.1", digest(ARGS), stored, failure_bytes(failure)),
     )
+    return replace(record, checksum=checksum_of(record))
 
 
 INLINE, LARGE, FAILED = ended(b'["a"]'), ended(artifact=digest(b"large")), ended(failure=FAILURE)
@@ -67,6 +67,10 @@ def test_a_call_agrees_with_its_own_checksum(record: CallRecord) -> None:
         (INLINE, {"args_digest": digest(b"{}"), "args": None}),
         (INLINE, {"failure": FAILURE}),
         (INLINE, {"checksum": INLINE.checksum ^ 1}),
+        (INLINE, {"kind": CallKind.DECISION}),
+        (INLINE, {"effect": Effect.EXTERNAL}),
+        (INLINE, {"state": CallState.STARTED}),
+        (INLINE, {"state": CallState.FAILED}),
         (LARGE, {"result_artifact": digest(b"other")}),
         (LARGE, {"result_artifact": None}),
         (FAILED, {"failure": None}),
@@ -80,8 +84,15 @@ def test_a_call_of_which_anything_has_changed_does_not(record: CallRecord, chang
 
 
 def test_a_result_and_a_failure_of_the_same_bytes_are_told_apart() -> None:
-    assert call_checksum("c", b"", b"x", None) != call_checksum("c", b"", None, b"x")
-    assert call_checksum("c", b"", b"", None) != call_checksum("c", b"", None, None)
+    place = ("c", b"", CallKind.TOOL, Effect.READ, CallState.SUCCEEDED)
+    assert call_checksum(*place, b"x", None) != call_checksum(*place, None, b"x")
+    assert call_checksum(*place, b"", None) != call_checksum(*place, None, None)
+
+
+def test_a_call_that_a_claim_marks_keeps_its_checksum() -> None:
+    started = replace(INLINE, state=CallState.STARTED, result=None)
+    started = replace(started, checksum=checksum_of(started))
+    assert call_agrees(replace(started, state=CallState.UNCERTAIN))
 
 
 def test_a_failure_is_written_without_what_is_at_its_default() -> None:

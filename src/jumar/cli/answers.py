@@ -94,6 +94,8 @@ def answer_of(screen: Screen, call: CallView, live: bool, width: int) -> Text:
 
 def _result(screen: Screen, call: CallView, width: int) -> Text:
     text = Text()
+    if call.doubts and width >= 24:
+        text.append("was uncertain  ", "yellow")
     usage = usage_of([call]) if call.usage else ""
     if usage and len(usage) + 8 <= width:
         text.append(f"{usage}  ", "cyan")

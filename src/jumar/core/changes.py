@@ -123,7 +123,8 @@ class Renew(Struct, frozen=True, kw_only=True):
 class Answer(Struct, frozen=True, kw_only=True):
     """Answer a request, once: a compare-and-set on it that adds 1 to the run's `answers` and wakes it.
 
-    `epoch` is given where the answer is a late result of an attempt made under it; it then also replaces a NOT_HAPPENED.
+    `epoch` is given where the answer is a late result of an attempt made under it; it then also replaces a
+    NOT_HAPPENED.
     """
 
     run_no: int

@@ -13,7 +13,9 @@ import zlib
 import msgspec
 from msgspec.structs import replace
 
+from jumar.core.call_states import ENDED
 from jumar.core.records import CallRecord, CheckpointRecord, Failure
+from jumar.core.states import CallKind, CallState, Effect
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -23,9 +25,21 @@ def failure_bytes(failure: Failure | None) -> bytes | None:
     return None if failure is None else _encode(failure)
 
 
-def call_checksum(call_id: str, args_digest: bytes, result: bytes | None, failure: bytes | None) -> int:
-    """The checksum of a call; `result` is the result itself where it sits in the row, else its artifact's digest."""
-    total = zlib.crc32(args_digest, zlib.crc32(call_id.encode()))
+def call_checksum(
+    call_id: str,
+    args_digest: bytes,
+    kind: CallKind,
+    effect: Effect,
+    state: CallState,
+    result: bytes | None,
+    failure: bytes | None,
+) -> int:
+    """The checksum of a call; `result` is the result itself where it sits in the row, else its artifact's digest.
+
+    A state counts only where the call has ended: the others change in one statement with many rows, at a claim.
+    """
+    mark = kind | effect << 8 | (state if state in ENDED else 255) << 16
+    total = zlib.crc32(args_digest, zlib.crc32(call_id.encode(), mark))
     if result is not None:
         total = zlib.crc32(result, total ^ 1)
     if failure is not None:
@@ -33,13 +47,25 @@ def call_checksum(call_id: str, args_digest: bytes, result: bytes | None, failur
     return total
 
 
+def checksum_of(record: CallRecord) -> int:
+    """The checksum that a call's record should carry."""
+    return call_checksum(
+        record.call_id,
+        record.args_digest,
+        record.kind,
+        record.effect,
+        record.state,
+        record.result if record.result is not None else record.result_artifact,
+        failure_bytes(record.failure),
+    )
+
+
 def call_agrees(record: CallRecord) -> bool:
     """Whether a call row still agrees with its own checksum."""
-    result = record.result if record.result is not None else record.result_artifact
     try:
-        return record.checksum == call_checksum(
-            record.call_id, record.args_digest, result, failure_bytes(record.failure)
-        ) and (record.args is None or hashlib.sha256(record.args).digest() == record.args_digest)
+        return record.checksum == checksum_of(record) and (
+            record.args is None or hashlib.sha256(record.args).digest() == record.args_digest
+        )
     except (TypeError, AttributeError):  # a damaged row may hold text where bytes belong
         return False
 

@@ -76,8 +76,10 @@ def result_of(
 
 
 class CallView(Struct, frozen=True):
-    """One call of a run, for people: times are ms since 1970, `result` is the stored JSON, and `doubts` counts how often
-    it was not known whether the call had happened.
+    """One call of a run, for people.
+
+    Times are ms since 1970, `result` is the stored JSON, and `doubts` counts how often it was not known whether the
+    call had happened.
     """
 
     seq: int

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from jumar.core.changes import Ack, Advance, Answer, CallChange, Change, Claim, Claimed, Create, Ending, Guard, Outcome
 from jumar.core.changes import Refusal as RefusalAnswer
-from jumar.core.checksums import call_checksum, failure_bytes
+from jumar.core.checksums import checksum_of
 from jumar.core.phases import CLAIMABLE
 from jumar.core.records import Artifact, CallRecord, Failure, RequestRecord, RunRecord
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Phase, RequestKind, Status, Verdict, mask
@@ -232,9 +232,7 @@ def call(seq: int, state: CallState = CallState.SUCCEEDED, **fields: Any) -> Cal
     if state is CallState.FAILED:
         given |= {"failure": Failure("Declined", "no", ErrorClass.PERMANENT), "ended_at": AT + seq + 1}
     record = CallRecord(**(given | fields))
-    result = record.result if record.result is not None else record.result_artifact
-    checksum = call_checksum(record.call_id, record.args_digest, result, failure_bytes(record.failure))
-    return record if "checksum" in fields else replace(record, checksum=checksum)
+    return record if "checksum" in fields else replace(record, checksum=checksum_of(record))
 
 
 def changed(seq: int, state: CallState, **fields: Any) -> CallChange:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jumar.core.call_states import needs_started
-from jumar.core.checksums import call_checksum
+from jumar.core.checksums import call_checksum, failure_bytes
 from jumar.core.codec import digest
 from jumar.core.limits import check_size
 from jumar.core.naming import call_id as call_id_of
 from jumar.core.naming import check_key
-from jumar.core.records import CallRecord
+from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Invoke
 from jumar.core.states import CallKind, CallState, EventKind, Level
 from jumar.core.uncertain import RESOLUTION, Resolution
@@ -83,6 +83,12 @@ class Call:
         """The request that runs the body once."""
         policy = self.policy
         return Invoke(self.body, self.args, self.kwargs, self.scope(attempt), policy.timeout, threaded=policy.threaded)
+
+    def checksum(self, state: CallState, result: bytes | None = None, failure: Failure | None = None) -> int:
+        """The checksum of the call's row in this state; see `core.checksums`."""
+        policy = self.policy
+        failed = None if failure is None else failure_bytes(failure)
+        return call_checksum(self.call_id, self.args_digest, policy.kind, policy.effect, state, result, failed)
 
     def scope(self, attempt: int) -> Scope:
         """What the body sees of the call it makes."""
@@ -222,7 +228,7 @@ def mark(call: Call, level: Level, trigger: str, refs: tuple[str, ...] = ()) -> 
     live.before_dispatch()
     context = live.kept_context()
     at = live.wall()
-    checksum = call_checksum(call.call_id, call.args_digest, _NOTHING, None)
+    checksum = call.checksum(CallState.SUCCEEDED, _NOTHING)
     record, artifacts = new_record(
         call, CallState.SUCCEEDED, 1, result=_NOTHING, started_at=at, ended_at=at, checksum=checksum
     )

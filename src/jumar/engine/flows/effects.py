@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jumar.core.changes import CallChange
-from jumar.core.checksums import call_checksum, failure_bytes
 from jumar.core.failures import Sorted, backoff
 from jumar.core.records import Failure
 from jumar.core.requests import Attempt, Flow, Sleep
@@ -120,7 +119,7 @@ def _start(call: Call, attempt: int, *, new: bool) -> Flow[int]:
         boot=live.run.boot,
         dispatch_by=dispatch_by,
         started_at=wall,
-        checksum=call_checksum(call.call_id, call.args_digest, None, None),
+        checksum=call.checksum(CallState.STARTED),
     )
     yield from advance(live, changes=(change,))
     return dispatch_by
@@ -188,6 +187,6 @@ def _plan(call: Call, attempt: int, failure: Failure, *, new: bool) -> Flow[None
         attempt=attempt,
         epoch=call.live.epoch,
         failure=failure,
-        checksum=call_checksum(call.call_id, call.args_digest, None, failure_bytes(failure)),
+        checksum=call.checksum(CallState.PLANNED, failure=failure),
     )
     yield from advance(call.live, changes=(change,))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jumar.core import exceptions
 from jumar.core.changes import Ack, CallChange
-from jumar.core.checksums import call_agrees, call_checksum, failure_bytes
+from jumar.core.checksums import call_agrees
 from jumar.core.codec import digest
 from jumar.core.failures import classify, short_message
 from jumar.core.limits import INLINE_BYTES, check_size
@@ -104,8 +104,7 @@ def _record(
     if data is not None and len(data) > INLINE_BYTES:
         inline, name = None, digest(data)
         artifacts = (Artifact(name, data),)
-    failed = None if failure is None else failure_bytes(failure)
-    checksum = call_checksum(call.call_id, call.args_digest, inline if name is None else name, failed)
+    checksum = call.checksum(state, inline if name is None else name, failure)
     if new:
         record, kept = new_record(
             call,
@@ -186,7 +185,7 @@ def new_record(
         ended_at,
         0,
         None,
-        call_checksum(call.call_id, call.args_digest, None, None) if checksum is None else checksum,
+        call.checksum(state) if checksum is None else checksum,
     )
     return record, kept
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from jumar.core.changes import Answer, CallChange
-from jumar.core.checksums import call_checksum, failure_bytes
 from jumar.core.naming import request_id
 from jumar.core.records import EventRecord, Failure, RequestRecord
 from jumar.core.requests import Attempt, Flow, Invoke, Sleep
@@ -54,7 +53,7 @@ def note_uncertain(call: Call, attempt: int, failure: Failure) -> Flow[None]:
         attempt=attempt,
         epoch=live.epoch,
         failure=failure,
-        checksum=call_checksum(call.call_id, call.args_digest, None, failure_bytes(failure)),
+        checksum=call.checksum(CallState.UNCERTAIN, failure=failure),
     )
     event = EventRecord(EventKind.CALL_UNCERTAIN, live.wall(), call.seq, live.epoch, f"attempt {attempt}")
     yield from advance(live, changes=(change,), events=(event,))
@@ -76,7 +75,7 @@ def note_given_up(
     live = call.live
     at = live.wall()
     times = (at, at) if ended is None else (ended.started_at, ended.ended_at)
-    checksum = call_checksum(call.call_id, call.args_digest, None, failure_bytes(_GIVEN_UP))
+    checksum = call.checksum(state, failure=_GIVEN_UP)
     with live.lock:
         riders = live.ride()
         if new:
@@ -267,7 +266,7 @@ def settle_given_up_call(call: Call) -> Flow[None]:
 
 
 def _marked(call: Call, attempt: int, state: CallState, mark: Failure | None) -> Flow[None]:
-    checksum = call_checksum(call.call_id, call.args_digest, None, failure_bytes(mark))
+    checksum = call.checksum(state, failure=mark)
     change = CallChange(
         seq=call.seq,
         state=state,
