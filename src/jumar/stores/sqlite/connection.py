@@ -12,6 +12,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,11 +52,13 @@ def connect(path: str) -> sqlite3.Connection:
     """A connection with the store's settings, whose transactions are begun and ended by hand."""
     check_path(path)
     try:
-        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        # Some builds of SQLite read any name that begins with "file:" as a URI; an absolute path never does.
+        name = path if path == MEMORY else str(Path(path).absolute())
+        connection = sqlite3.connect(name, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise translated(error, path) from error
     try:
-        patiently(lambda: _settle(connection))
+        patiently(lambda: _settle(connection, path))
     except sqlite3.Error as error:
         connection.close()
         raise translated(error, path) from error
@@ -65,7 +68,8 @@ def connect(path: str) -> sqlite3.Connection:
     return connection
 
 
-def _settle(connection: sqlite3.Connection) -> None:
+def _settle(connection: sqlite3.Connection, path: str) -> None:
+    check_schema(connection, path)  # before anything is set: turning on WAL writes into the file
     connection.execute("PRAGMA journal_mode = WAL").fetchone()
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA temp_store = MEMORY")
@@ -86,7 +90,7 @@ def check_path(path: str) -> None:
         raise errors.StoreUnavailable(
             f"the folder of {path} does not exist", hint=f"Make the folder {file.parent} first."
         )
-    kind = network_filesystem(file.parent)
+    kind = network_filesystem(file)
     if kind is not None:
         raise errors.StoreUnavailable(
             f"{path} lies on a network filesystem ({kind}), where its locks and leases cannot be relied on",
@@ -100,6 +104,7 @@ def schema_number(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+@cache
 def newest_schema() -> int:
     """The number of the newest schema this version knows."""
     return migrations(_PACKAGE)[-1][0]
@@ -108,8 +113,7 @@ def newest_schema() -> int:
 def migrate(connection: sqlite3.Connection, path: str) -> tuple[int, int]:
     """Bring the schema up to date; answers its number before and after."""
     try:
-        check_schema(connection, path)
-        number = schema_number(connection)
+        number = patiently(lambda: schema_number(connection))
         if number == newest_schema():
             return number, number
         return patiently(lambda: _migrate(connection, path))
@@ -122,7 +126,7 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
     number = schema_number(connection)
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    if owner != APPLICATION_ID and (owner != 0 or tables):
+    if owner != APPLICATION_ID and (owner or tables or number):
         raise errors.SchemaMismatch(
             f"{path} belongs to another program", hint="Give Jumar a file of its own with --store."
         )

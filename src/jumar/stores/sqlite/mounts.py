@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 _TABLE = Path("/proc/self/mountinfo")
 
@@ -25,30 +26,47 @@ NETWORK: frozenset[str] = frozenset(
 def network_filesystem(path: Path) -> str | None:
     """The type of the network filesystem `path` (or its nearest existing parent) lies on, or None."""
     try:
-        table = _TABLE.read_text(encoding="utf-8", errors="surrogateescape")
+        table = os.fsdecode(_TABLE.read_bytes())
     except OSError:
         return None  # a system without this table; nothing is known, so nothing is refused
     kind = filesystem_of(os.path.realpath(path), table)
     return kind if kind in NETWORK else None
 
 
+class _Mount(NamedTuple):
+    number: str
+    parent: str
+    point: str
+    kind: str
+
+
 def filesystem_of(path: str, mountinfo: str) -> str | None:
-    """The filesystem type of the mount that holds `path`, by a table in the format of proc(5)'s mountinfo."""
-    best: tuple[int, str] | None = None
-    for line in mountinfo.splitlines():
-        before, dash, after = line.partition(" - ")
-        fields = before.split(" ")
-        if not dash or len(fields) < 5:
-            continue
-        point = _unescape(fields[4])
-        # A later line over the same point hides the earlier one, hence >=.
-        if _lies_under(path, point) and (best is None or len(point) >= best[0]):
-            best = (len(point), after.split(" ", 1)[0])
-    return best[1] if best else None
+    """The filesystem type of the mount that holds `path`, by a table in the format of proc(5)'s mountinfo.
+
+    The way to the path is walked from the root: at each folder, what is mounted there on the mount walked so far comes
+    next, and so on where mounts are stacked.  So a mount that another hides counts for nothing.  In a container the
+    table may begin in the middle, with mounts on parents that it does not list.
+    """
+    mounts = [mount for line in mountinfo.split("\n") if (mount := _mount(line)) is not None]
+    numbers = {mount.number for mount in mounts}
+    folders = [*map(str, reversed(PurePosixPath(path).parents)), path]
+    roots = [mount for mount in mounts if mount.parent not in numbers or mount.parent == mount.number]
+    here = max((root for root in roots if root.point in folders), key=lambda root: len(root.point), default=None)
+    for folder in folders:
+        while here is not None:
+            above = [mount for mount in mounts if (mount.parent, mount.point) == (here.number, folder)]
+            if not above or above[-1] is here:
+                break
+            here = above[-1]
+    return None if here is None else here.kind
 
 
-def _lies_under(path: str, point: str) -> bool:
-    return PurePosixPath(path).is_relative_to(point)
+def _mount(line: str) -> _Mount | None:
+    before, dash, after = line.partition(" - ")
+    fields = before.split(" ")
+    if not dash or len(fields) < 5:
+        return None
+    return _Mount(fields[0], fields[1], _unescape(fields[4]), after.split(" ", 1)[0])
 
 
 def _unescape(text: str) -> str:

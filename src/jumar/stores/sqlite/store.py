@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from threading import RLock
 from typing import TypeVar
 
@@ -165,10 +166,11 @@ class SQLiteStore:
         row = self._read(lambda reader: reader.execute(SQL["artifact"], (run_no, digest)).fetchone())
         if row is None:
             return None
-        try:
-            return unpack(row[0], row[1])
-        except ValueError as error:
-            raise errors.IntegrityError(f"artifact {digest.hex()[:12]} is damaged") from error
+        with suppress(ValueError):
+            data = unpack(row[0], row[1])
+            if sha256(data).digest() == digest:
+                return data
+        raise errors.IntegrityError(f"artifact {digest.hex()[:12]} is damaged")
 
     def checkpoints(self, run_no: int) -> list[CheckpointRecord]:
         """See `Store.checkpoints`."""
