@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,3 +27,13 @@ def clock() -> Iterator[StoppedClock]:
     """A lease clock and a wall clock that only the test moves."""
     with stopped_clock() as stopped:
         yield stopped
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Thousands of runs die here on purpose; what they log of it would bury what matters."""
+    log = logging.getLogger("jumar")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    yield
+    log.setLevel(level)

@@ -9,15 +9,17 @@ never died.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from jumar import Happened, Harness, NotHappened, RunResult
 from jumar.core.call_states import ENDED
-from jumar.core.changes import Ack, Advance, Claimed
-from jumar.core.records import CallRecord
-from jumar.core.requests import Commit, Request
+from jumar.core.changes import Ack, Advance, Change, Claimed, Outcome
+from jumar.core.records import CallRecord, RunRecord
 from jumar.core.states import CallState, Effect
+from jumar.core.store import Store
 from jumar.errors import RunEnded, RunNotFound
 from jumar.stores.sqlite.store import SQLiteStore
 from jumar.testing.crash import Crashed, World, inhabit
@@ -30,22 +32,33 @@ AGENT, TASK = "work", "ERROR"
 
 
 class Life(World):
-    """A world that remembers what it committed, and looks at the calls right after it claimed the run."""
+    """A world that remembers in its story what it committed."""
 
     def __init__(self, story: Story, at: int | None, *, freezes: bool = False) -> None:
         super().__init__(at, freezes=freezes, clock=story.clock)
+        self.story = story
+
+    def around(self, store: Store) -> Store:
+        """The store, with every change that lands told to the story."""
+        return super().around(cast(Store, Recording(store, self.story)))
+
+
+class Recording:
+    """A store that tells a story what landed."""
+
+    def __init__(self, store: Any, story: Story) -> None:
+        self._store = store
         self._story = story
 
-    def after(self, request: Request[Any], answer: Any) -> None:
-        if type(request) is Commit:
-            self._landed(request, answer)
-        super().after(request, answer)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
-    def _landed(self, request: Commit, answer: Any) -> None:
-        if isinstance(answer, Claimed):
-            self._story.claimed(answer)
-        elif isinstance(answer, Ack) and isinstance(request.change, Advance):
-            self._story.advances.append((request.change, answer))
+    def write(self, changes: Sequence[Change], *, wait: bool = True) -> list[Outcome | Exception]:
+        """Write, and tell."""
+        outcomes: list[Outcome | Exception] = self._store.write(changes, wait=wait)
+        for change, outcome in zip(changes, outcomes, strict=True):
+            self._story.landed(change, outcome)
+        return outcomes
 
 
 class Story:
@@ -65,10 +78,11 @@ class Story:
         self._started: frozenset[str] = frozenset()
         self._harness: Harness | None = None
 
-    def live(self, at: int | None = None) -> RunResult[Any] | None:
+    def live(self, at: int | None = None, *, world: Life | None = None) -> RunResult[Any] | None:
         """A process: it starts the run or takes it over, and drives it to the end, a person answering where one is
         asked.  It dies at point `at` of its life; None then, else the result."""
-        world = Life(self, at)
+        self._look_around()
+        world = Life(self, at) if world is None else world
         harness = self.harness_in(world)
         try:
             return self._to_the_end(harness)
@@ -78,7 +92,7 @@ class Story:
             harness.close()
             self.points = world.points
             self.trail.append(world.trail[-1] if world.dead else "the end")
-            self._between_lives()
+            self.clock.move(TTL + 0.001)
 
     def harness_in(self, world: World) -> Harness:
         """A harness of this story in a world of its own."""
@@ -108,15 +122,21 @@ class Story:
                 sent = any(line.call_id == waiting.call_id for line in self.witness.lines())
                 harness.resolve(RUN, waiting.call_id, Happened("5 to B") if sent else NotHappened())
 
-    def _between_lives(self) -> None:
-        self.clock.move(TTL + 0.001)
+    def _look_around(self) -> None:
+        """What the next life finds: calls that have ended, which must not be seen again, and calls under way."""
         rows = self.rows().values()
         self._started = frozenset(row.call_id for row in rows if row.state is CallState.STARTED)
-        ended = frozenset(row.call_id for row in rows if row.state in ENDED)
-        self.confirmed.append((len(self.witness.lines()), ended))
+        self.confirmed.append((len(self.witness.lines()), frozenset(row.call_id for row in rows if row.state in ENDED)))
 
-    def claimed(self, claimed: Claimed) -> None:
-        """Right after a claim: what was STARTED is UNCERTAIN."""
+    def landed(self, change: Change, outcome: Outcome | Exception) -> None:
+        """A change is on disk, or was refused."""
+        if isinstance(outcome, Claimed):
+            self._claimed(outcome)
+        elif isinstance(outcome, Ack) and isinstance(change, Advance):
+            self.advances.append((change, outcome))
+
+    def _claimed(self, claimed: Claimed) -> None:
+        """Right after a claim what was STARTED is UNCERTAIN."""
         rows = self.rows()
         for call_id in self._started:
             state = rows[call_id].state
@@ -126,12 +146,17 @@ class Story:
 
     def rows(self) -> dict[str, CallRecord]:
         """The run's calls as they are on disk now, read by somebody else."""
-        store = SQLiteStore(str(self.folder / "run.db"))
-        try:
+        with closing(self._store()) as store:
             run = store.run(RUN)
             return {} if run is None else {call.call_id: call for call in store.calls(run.run_no)}
-        finally:
-            store.close()
+
+    def run(self) -> RunRecord | None:
+        """The run as it is on disk now."""
+        with closing(self._store()) as store:
+            return store.run(RUN)
+
+    def _store(self) -> SQLiteStore:
+        return SQLiteStore(str(self.folder / "run.db"))
 
     def remove(self) -> None:
         """Forget the story's files."""
@@ -143,7 +168,6 @@ class Story:
         clock = self.clock
         other = Story(folder, clock, waits=self.waits, **self.options)
         other.advances, other.confirmed, other.trail = list(self.advances), list(self.confirmed), list(self.trail)
-        other._started = self._started
         return other
 
 

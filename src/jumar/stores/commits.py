@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from jumar.core.changes import Advance, Change, Guard, Outcome, Refusal
+from jumar.core.changes import Advance, Change, Outcome, Refusal
 from jumar.core.requests import Lane
 from jumar.core.store import CommitUnknown, Store
 from jumar.errors import StoreBusy, StoreError
@@ -215,9 +215,8 @@ class CommitQueue:
                     answer = self._store.write([change])[0]
                 except CommitUnknown:
                     continue
-                if isinstance(answer, Refusal) and answer.guard is Guard.VERSION:
-                    # The first commit may have become visible only now; under our own epoch nobody else counts
-                    # versions.
+                if isinstance(answer, Refusal):
+                    # What refuses it may be its own first commit, visible only now.
                     return self._store.read_back(change) or answer
                 return answer
         except StoreError as error:

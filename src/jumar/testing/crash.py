@@ -54,8 +54,9 @@ class World:
         self.trail: list[str] = []
         self.dead = False
         self.frozen = threading.Event()
-        self._at = at
+        self.at = at
         self._freezes = freezes
+        self._still = False
         self._clock = clock
         self._thawed = threading.Event()
         self._counting = threading.Lock()
@@ -83,14 +84,16 @@ class World:
             self._check()
             self.points += 1
             self.trail.append(f"{when} {shown(request)}")
-            is_here = self.points == self._at
+            is_here = self.points == self.at
         if is_here:
             self._reached()
         self._wait_while_frozen()
 
     def _reached(self) -> None:
         if self._freezes:
-            self.frozen.set()
+            self._still = True
+            with self._doing:
+                self.frozen.set()
             return
         self.end()
         raise Crashed(f"crashed {self.trail[-1]}")
@@ -100,7 +103,7 @@ class World:
             raise Crashed("this world has ended")
 
     def _wait_while_frozen(self) -> None:
-        if self.frozen.is_set():
+        if self._still:
             self._thawed.wait()
 
     # --- What a test calls. ---
@@ -118,10 +121,14 @@ class World:
     @contextmanager
     def alive(self) -> Generator[None, None, None]:
         """Do something outside as a part of this world: Crashed once it has ended, and it does not end meanwhile."""
-        self._wait_while_frozen()
-        with self._doing:
-            self._check()
-            yield
+        while True:
+            self._wait_while_frozen()
+            with self._doing:
+                if self._still and not self._thawed.is_set():
+                    continue  # frozen in this very moment
+                self._check()
+                yield
+                return
 
 
 class _MortalStore:
