@@ -50,7 +50,10 @@ def patiently(work: Callable[[], T], seconds: float = WAIT_SECONDS) -> T:
 
 def connect(path: str) -> sqlite3.Connection:
     """A connection with the store's settings, whose transactions are begun and ended by hand."""
-    check_path(path)
+    try:
+        check_path(path)
+    except OSError as error:
+        raise errors.StoreUnavailable(f"{path} cannot be opened ({error.strerror})") from error
     try:
         # Some builds of SQLite read any name that begins with "file:" as a URI; an absolute path never does.
         name = path if path == MEMORY else str(Path(path).absolute())
