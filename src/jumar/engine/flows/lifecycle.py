@@ -218,7 +218,8 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
         data, decoded = agent.output_codec.round_trip(output)
         check_size(data)
     except NotStorable as error:
-        refusal = NotStorable(f"the output: {error.what}", path=error.path, hint=error.hint)
+        safe = "Every call is recorded; the run is FAILED."
+        refusal = NotStorable(f"the output: {error.what}", path=error.path, safe=safe, hint=error.hint)
         return (yield from _failed(live, agent, refusal))
     artifact = Artifact(digest(data), data)
     event = EventRecord(EventKind.COMPLETED, live.wall(), None, live.epoch)
