@@ -37,7 +37,7 @@ class Binder:
             return self._bound(args, kwargs)
         given = len(args)
         if given == self._count:
-            return dict(zip(self._names, args, strict=True))
+            return dict(zip(self._names, args))  # noqa: B905 - they are as many, and asking for it doubles the cost
         values = dict(zip(self._names, args, strict=False))
         for name in self._names[given:]:
             if name not in self._defaults:

@@ -30,6 +30,9 @@ from jumar.engine.scope import Branch, CurrentCall, Scope
 from jumar.errors import IntegrityError, ReplayDiverged, UsageError
 
 _NOTHING = b"null"
+# Looking an enum member up by its class costs a tenth of a microsecond in Python 3.11.
+_DECISION = CallKind.DECISION
+_ANSWERS = (CallState.SUCCEEDED, CallState.FAILED, CallState.COMPENSATED)
 
 
 class Call:
@@ -68,7 +71,7 @@ class Call:
         self.args = args
         self.kwargs = kwargs
         self.args_json = args_json
-        if policy.kind is not CallKind.DECISION:  # of a prompt only the digest is kept
+        if policy.kind is not _DECISION:  # of a prompt only the digest is kept
             check_size(args_json, f"the arguments of {policy.name} have")
         self.args_digest = digest(args_json)
         self.key = key
@@ -138,9 +141,9 @@ def perform(call: Call) -> Flow[Any]:
 
 
 def _answered(call: Call, record: CallRecord) -> Flow[Any]:
-    if record.kind is CallKind.DECISION and record.args_digest != call.args_digest:
+    if record.kind is _DECISION and record.args_digest != call.args_digest:
         _prompt_changed(call, record)
-    if record.state in (CallState.SUCCEEDED, CallState.FAILED, CallState.COMPENSATED):
+    if record.state in _ANSWERS:
         return (yield from replayed(call, record))
     if record.failure is not None and record.failure.cancelled:
         call.live.given_up.append(call)
