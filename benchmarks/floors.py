@@ -15,8 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from jumar.core.changes import Ack, Create
-from jumar.core.checksums import call_checksum
+from jumar.core.checksums import checksum_of
 from jumar.core.codec import codec_for, digest, encode_arguments
 from jumar.core.naming import uuid7
 from jumar.core.phases import PHASE_BEFORE, STATUS_BEFORE
@@ -176,7 +178,7 @@ def step_parameters(run_no: int, number: int) -> Parameters:
 def _record(number: int, wall: int) -> CallRecord:
     args = encode_arguments({"number": number})
     name, args_digest = f"read.{number + 1}", digest(args)
-    return CallRecord(
+    record = CallRecord(
         number + 1,
         name,
         "",
@@ -194,8 +196,8 @@ def _record(number: int, wall: int) -> CallRecord:
         result=_DATA,
         started_at=wall,
         ended_at=wall,
-        checksum=call_checksum(name, args_digest, _DATA, None),
     )
+    return replace(record, checksum=checksum_of(record))
 
 
 def _creation() -> Create:
