@@ -62,7 +62,7 @@ def connect(path: str) -> sqlite3.Connection:
         raise translated(error, path) from error
     try:
         patiently(lambda: _settle(connection, path))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         connection.close()
         raise translated(error, path) from error
     except BaseException:

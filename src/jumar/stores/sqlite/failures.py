@@ -6,6 +6,8 @@ import sqlite3
 
 from jumar import errors
 
+_NO_TEXT = "Could not decode to UTF-8"  # sqlite3's own words for damaged text, with no code
+
 BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
@@ -19,8 +21,10 @@ def is_busy(error: sqlite3.Error) -> bool:
     return primary_code(error) in BUSY_CODES
 
 
-def translated(error: sqlite3.Error, where: str) -> errors.JumarError:
+def translated(error: sqlite3.Error | UnicodeDecodeError, where: str) -> errors.JumarError:
     """The error a person sees for an error of SQLite's on the database `where`."""
+    if isinstance(error, UnicodeDecodeError):  # from a message of SQLite's that quotes a damaged schema
+        return errors.IntegrityError(f"the schema of {where} is damaged")
     code = primary_code(error)
     said = str(error)
     if code in BUSY_CODES:
@@ -29,7 +33,7 @@ def translated(error: sqlite3.Error, where: str) -> errors.JumarError:
         return errors.StoreFull(f"there is no room left for {where}")
     if code == sqlite3.SQLITE_READONLY:
         return errors.StoreReadOnly(f"{where} cannot be written ({said})")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or said.startswith(_NO_TEXT):
         return errors.IntegrityError(
             f"{where} is damaged or no SQLite database ({said})",
             hint="Run `jumar doctor`; restore the file from a copy where it cannot be read.",

@@ -1,4 +1,4 @@
-"""Rows to records and back.  Enums are looked up in tuples by their number, which is what makes long histories load
+"""Rows to records and back.  Enums are looked up by their number, which is what makes long histories load
 fast.
 """
 
@@ -37,9 +37,9 @@ from jumar.errors import IntegrityError
 
 Row = Sequence[Any]
 
-_KINDS = tuple(CallKind)
-_EFFECTS = tuple(Effect)
-_STATES = tuple(CallState)
+_KINDS = {kind.value: kind for kind in CallKind}
+_EFFECTS = {effect.value: effect for effect in Effect}
+_STATES = {state.value: state for state in CallState}
 _NUMBER = {member: member.value for vocabulary in (CallKind, Effect, CallState) for member in vocabulary}
 _failure = msgspec.json.Decoder(Failure).decode
 _usage = msgspec.json.Decoder(Usage).decode
@@ -85,7 +85,7 @@ def call_record(row: Row) -> CallRecord:
             None if usage is None else _usage(usage),
             *last,
         )
-    except (IndexError, TypeError, msgspec.MsgspecError) as error:
+    except (KeyError, TypeError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"the row of call {call_id} is damaged ({error})") from error
 
 
