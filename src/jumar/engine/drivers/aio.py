@@ -1,7 +1,7 @@
 """The asyncio driver: carries out the same flows' requests, awaiting where the plain driver blocks.
 
 Commits go through the same queue; those of one tick of the loop go together.  A commit is never given up half-way: a
-cancellation that arrives meanwhile is raised after it, when the flow knows what is on disk.
+cancellation that arrives meanwhile counts after it, when the flow knows what is on disk.
 """
 
 from __future__ import annotations
@@ -21,6 +21,16 @@ T = TypeVar("T")
 _LINGER_SECONDS = 1.0  # how long a timed-out task is given to end after it was cancelled
 
 
+class _Answer(asyncio.Future[Any]):
+    """The answer to a commit.  It cannot be cancelled, so a task that waits for it gets its cancellation once it is
+    there.  (`asyncio.shield` would do the same with a second future and another turn of the loop.)
+    """
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Refuse."""
+        return False
+
+
 async def adrive(flow: Flow[T], io: IO) -> T:
     """Run a flow to its end in this task."""
     answer: Any = None
@@ -31,10 +41,12 @@ async def adrive(flow: Flow[T], io: IO) -> T:
         try:
             request = flow.send(answer) if error is None else flow.throw(error)
         except StopIteration as stop:
-            if cancelled is not None:
-                raise cancelled from None
+            _cancel_later(cancelled)
             value: T = stop.value
             return value
+        except Exception:
+            _cancel_later(cancelled)
+            raise
         error = None
         try:
             if watcher is not None:
@@ -54,15 +66,31 @@ async def adrive(flow: Flow[T], io: IO) -> T:
             error = raised
 
 
+def _cancel_later(cancelled: asyncio.CancelledError | None) -> None:
+    """A cancellation came while the end of a call was on its way to disk: it came too late for that call, which answers
+    as it is recorded, now as on every replay.  Where the whole task was meant, and not the call alone, its next await
+    is cancelled instead.
+    """
+    task = asyncio.current_task()
+    if cancelled is not None and task is not None:
+        asyncio.get_running_loop().call_soon(_cancel_again, task)
+
+
+def _cancel_again(task: asyncio.Task[Any]) -> None:
+    if not task.done() and task.cancelling():
+        task.cancel()
+        task.uncancel()
+
+
 async def _commit(request: Commit, io: IO) -> tuple[Any, asyncio.CancelledError | None]:
-    future = io.queue.submit_async(request.change, request.lane, asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    answer = _Answer(loop=loop)
+    io.queue.submit_async(request.change, request.lane, loop, answer)
     cancelled: asyncio.CancelledError | None = None
     while True:
         try:
-            return await asyncio.shield(future), cancelled
+            return await answer, cancelled
         except asyncio.CancelledError as error:
-            if future.done():
-                return future.result(), error
             cancelled = error
 
 
@@ -89,11 +117,11 @@ async def _carry_out(request: Request[Any], io: IO) -> Any:
 
 
 async def _invoke(request: Invoke, io: IO) -> Attempt:
-    is_async = iscoroutinefunction(request.body)
-    if not is_async and (request.threaded or request.timeout is not None):
-        return await _in_thread(request, io)
-    if request.timeout is not None:
-        return await _with_timeout(request, io)
+    if request.threaded or request.timeout is not None:
+        if not iscoroutinefunction(request.body):
+            return await _in_thread(request, io)
+        if request.timeout is not None:
+            return await _with_timeout(request, io)
     attempt = Attempt()
     scope = request.scope
     if scope.call is None:
