@@ -37,7 +37,6 @@ class Loop(Protocol):
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> Any: ...
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> Any: ...
-    def create_future(self) -> Any: ...
     def is_closed(self) -> bool: ...
 
 
@@ -46,10 +45,10 @@ class _Ticket:
 
     __slots__ = ("answer", "change", "future", "gate", "loop", "settled")
 
-    def __init__(self, change: Change, loop: Loop | None = None) -> None:
+    def __init__(self, change: Change, loop: Loop | None = None, future: Any = None) -> None:
         self.change = change
         self.loop = loop
-        self.future: Any = None if loop is None else loop.create_future()
+        self.future = future
         self.gate: Lock | None = None
         self.answer: Outcome | BaseException | None = None
         self.settled = False
@@ -95,17 +94,15 @@ class CommitQueue:
             self._lead(None)
         return _given(ticket.answer)
 
-    def submit_async(self, change: Change, lane: Lane | None, loop: Loop) -> Any:
-        """Queue a change from a loop's own thread; the future answers once it is on disk or refused."""
+    def submit_async(self, change: Change, lane: Lane | None, loop: Loop, future: Any) -> None:
+        """Queue a change from a loop's own thread; its future answers once the change is on disk or refused."""
         with self._lock:
-            ticket = _Ticket(_numbered(change, lane), loop)
-            self._pending.append(ticket)
+            self._pending.append(_Ticket(_numbered(change, lane), loop, future))
             schedule = loop not in self._scheduled
             if schedule:
                 self._scheduled.add(loop)
         if schedule:
             loop.call_soon(self._flush, loop)
-        return ticket.future
 
     def _commit_alone(self, change: Change) -> Outcome:
         """Commit the one change there is, in the thread that made it."""
