@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import traceback
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,9 @@ import httpx2
 import openai
 import pytest
 
-from jumar import Happened, Harness, NotApplied, NotHappened, Run, Unknown, current_call
+from jumar import Harness, NotApplied, Run, current_call
 from jumar.errors import CallFailed, RunFailed
-from tests.integration.agents_helpers import Interruption, ids, interrupted, states, until
+from tests.integration.agents_helpers import Interruption, interrupted, states, until
 
 
 class Declined(Exception):
@@ -269,147 +268,52 @@ def test_a_wait_longer_than_a_lease_is_a_run_that_waits_for_a_time(harness: Harn
     assert (again.status, again.wake_at) == ("WAITING", result.wake_at)
 
 
-# --- External tools. -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("effect", ["read", "external"])
+def test_a_run_that_waited_for_a_time_goes_on_once_it_has_come(effect: str) -> None:
+    attempts: list[int] = []
+    with Harness("memory:", lease_ttl=1.0) as harness:
+
+        @harness.tool(effect=effect, retries=1)
+        def pay(cents: int) -> int:
+            attempts.append(cents)
+            if len(attempts) == 1:
+                raise NotApplied("busy", retry_after=1.1)
+            return cents
+
+        @harness.agent
+        def agent(run: Run, task: str) -> int:
+            return run.call(pay, 5)
+
+        run_id = harness.run(agent, "x").run_id
+        assert harness.show(run_id).run.status == "WAITING"
+        until(lambda: harness.resume(run_id).status == "COMPLETED")
+        assert (attempts, harness.show(run_id).output) == ([5, 5], 5)
+        assert harness.show(run_id).calls[0].attempt == 2
 
 
-def test_an_undeclared_error_of_an_external_tool_leaves_it_to_the_probe(harness: Harness) -> None:
-    asked: list[tuple[str, int]] = []
-    verdicts: list[Any] = [Happened(5), NotHappened, Unknown()]
-    sent: list[str] = []
-
-    @harness.tool(effect="external", settle=0)
-    def pay(invoice: str, cents: int) -> int:
-        sent.append(invoice)
-        if sent.count(invoice) == 1:
-            raise ConnectionError("cut")
-        return cents * 10
-
-    @pay.probe
-    def _(invoice: str, cents: int) -> Any:
-        asked.append((invoice, cents))
-        return verdicts[int(invoice)]
-
-    @harness.agent
-    def agent(run: Run, task: str) -> list[int]:
-        return [run.call(pay, "0", 5), run.call(pay, "1", 5), run.call(pay, "2", 5)]
-
-    result = harness.run(agent, "x")
-    assert sent == ["0", "1", "1", "2"]
-    assert asked == [("0", 5), ("1", 5), ("2", 5)]
-    assert (result.status, [waiting.call_id for waiting in result.waiting_on]) == ("WAITING", ["pay.3"])
-    assert states(harness) == {"pay.1": "SUCCEEDED", "pay.2": "SUCCEEDED", "pay.3": "UNCERTAIN"}
-
-    harness.resolve(result.run_id, "pay.3", Happened(7))
-    assert harness.resume(result.run_id).unwrap() == [5, 50, 7]
-    assert sent == ["0", "1", "1", "2"]
-
-
-@pytest.mark.parametrize("answer", ["yes", None, 5, RuntimeError("down")], ids=str)
-def test_a_probe_that_fails_or_answers_something_else_does_not_know(harness: Harness, answer: Any) -> None:
-    sent: list[int] = []
-
-    @harness.tool(effect="external", settle=0)
-    def pay(cents: int) -> int:
-        sent.append(cents)
-        raise ConnectionError("cut")
-
-    @pay.probe
-    def _(cents: int) -> Any:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    @harness.agent
-    def agent(run: Run, task: str) -> int:
-        return run.call(pay, 5)
-
-    assert harness.run(agent, "x").status == "WAITING"
-    assert sent == [5]
-
-
-def test_a_declared_error_of_an_external_tool_promises_that_nothing_was_done(harness: Harness) -> None:
-    sent: list[int] = []
-
-    @harness.tool(effect="external", errors=(Declined,))
-    def pay(cents: int) -> int:
-        sent.append(cents)
-        raise Declined(invoice="i", limit=1)
-
-    @harness.agent
-    def agent(run: Run, task: str) -> str:
-        with pytest.raises(Declined):
-            run.call(pay, 5)
-        return "went on"
-
-    assert harness.run(agent, "x").unwrap() == "went on"
-    assert (sent, states(harness)) == ([5], {"pay.1": "FAILED"})
-
-
-# --- Timeouts. -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("effect", ["read", "idempotent"])
-def test_a_call_past_its_timeout_is_given_up_and_tried_again(harness: Harness, effect: str) -> None:
-    never = threading.Event()
+def test_an_agents_own_retries_are_calls_of_their_own_and_replay_in_their_order(harness: Harness) -> None:
+    interrupt = Interruption()
     attempts: list[int] = []
 
-    @harness.tool(effect=effect, timeout=0.05, retries=1)
-    def slow(name: str) -> str:
-        attempts.append(threading.get_ident())
-        if len(attempts) == 1:
-            assert never.wait(60)
-        return name
+    @harness.tool(effect="idempotent", retries=0)
+    def work(name: str) -> int:
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise ValueError(f"no {len(attempts)}")
+        return len(attempts)
 
     @harness.agent
-    def agent(run: Run, task: str) -> str:
-        return run.call(slow, task)
+    def agent(run: Run, task: str) -> list[Any]:
+        said: list[Any] = []
+        while not said or isinstance(said[-1], str):
+            try:
+                said.append(run.call(work, "same"))
+            except CallFailed as error:
+                said.append(error.message)
+        interrupt()
+        return said
 
-    try:
-        assert harness.run(agent, "x").unwrap() == "x"
-    finally:
-        never.set()
-    assert len(attempts) == 2
-    assert threading.get_ident() not in attempts
-
-
-def test_a_call_past_its_timeout_to_the_end_is_a_call_that_failed(harness: Harness) -> None:
-    never = threading.Event()
-
-    @harness.tool(timeout=0.05, retries=0)
-    def slow(name: str) -> str:
-        assert never.wait(60)
-        return name
-
-    @harness.agent
-    def agent(run: Run, task: str) -> str:
-        with pytest.raises(CallFailed, match=r"failed with TimeoutError: slow did not end within 0\.05 s") as caught:
-            run.call(slow, task)
-        return caught.value.error_class
-
-    try:
-        assert harness.run(agent, "x").unwrap() == "transient"
-    finally:
-        never.set()
-
-
-def test_an_external_call_past_its_timeout_is_uncertain_and_its_late_result_is_evidence(harness: Harness) -> None:
-    go = threading.Event()
-    filed = threading.Event()
-
-    @harness.tool(effect="external", timeout=0.05)
-    def pay(cents: int) -> int:
-        assert go.wait(60)
-        filed.set()
-        return cents
-
-    @harness.agent
-    def agent(run: Run, task: str) -> int:
-        return run.call(pay, 5)
-
-    result = harness.run(agent, "x")
-    assert (result.status, states(harness)) == ("WAITING", {"pay.1": "UNCERTAIN"})
-    go.set()
-    assert filed.wait(60)
-    until(lambda: any(line.what == "answered" for line in harness.trace(result.run_id)))
-    assert harness.resume(result.run_id).unwrap() == 5
-    assert ids(harness) == ["pay.1"]
+    run_id = interrupted(harness, agent)
+    assert harness.resume(run_id).unwrap() == ["no 1", "no 2", 3]
+    assert len(attempts) == 3
+    assert states(harness) == {"work.1": "FAILED", "work.2": "FAILED", "work.3": "SUCCEEDED"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jumar import AsyncRun, Harness, Run
-from jumar.errors import CallFailed, MapFailed, UsageError
+from jumar.errors import CallFailed, MapFailed, ReplayDiverged, UsageError
 from tests.integration.agents_helpers import Interruption, ids, interrupted, states
 
 
@@ -200,24 +200,42 @@ def test_more_items_than_threads_all_come_back(harness: Harness) -> None:
 
 def test_64_items_run_at_once_and_no_more(harness: Harness) -> None:
     together = threading.Barrier(64)
-    running: list[int] = []
-    most: list[int] = []
+    threads: set[str] = set()
 
     @harness.tool
     def meet(number: int) -> int:
-        running.append(number)
-        most.append(len(running))
+        threads.add(threading.current_thread().name)
         if number < 64:
             together.wait(60)
-        running.remove(number)
         return number
 
     @harness.agent
     def agent(run: Run, task: str) -> int:
-        return len(run.map(meet, range(70)))
+        return len(run.map(meet, range(200)))
 
-    assert harness.run(agent, "x").unwrap() == 70
-    assert max(most) == 64
+    assert harness.run(agent, "x").unwrap() == 200
+    assert len(threads) == 64
+
+
+def test_an_effect_left_out_of_a_branch_on_replay_diverges_at_the_branchs_end(harness: Harness) -> None:
+    interrupt = Interruption()
+    sent: list[int] = []
+
+    @harness.tool(effect="external")
+    def pay(cents: int) -> int:
+        sent.append(cents)
+        return cents
+
+    @harness.agent
+    def agent(run: Run, task: str) -> None:
+        run.gather(lambda: None if run.recovered else run.call(pay, 5), pay.bind(6))
+        interrupt()
+        run.call(pay, 7)
+
+    run_id = interrupted(harness, agent)
+    with pytest.raises(ReplayDiverged, match="the end of branch gather:0, without this call"):
+        harness.resume(run_id)
+    assert sorted(sent) == [5, 6]
 
 
 @pytest.mark.parametrize("item", [5, "text", None])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -321,3 +322,31 @@ def test_a_persons_name_and_note_are_text_that_can_be_stored(harness: Harness, o
     with pytest.raises(UsageError, match=f"{option}= is no text"):
         harness.resolve(run_id, "pay.1", Happened(Hit(1)), **{option: said})
     assert harness.show(run_id).run.status == "WAITING"
+
+
+def test_an_answer_given_where_the_tool_is_not_known_and_not_of_its_type_still_says_that_it_happened(
+    tmp_path: Path,
+) -> None:
+    sent: list[int] = []
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+
+    with Harness(address) as first:
+
+        @first.tool(effect="external")
+        def pay(cents: int) -> Hit:
+            sent.append(cents)
+            raise ConnectionError("cut")
+
+        @first.agent
+        def agent(run: Run, task: str) -> str:
+            with pytest.raises(ResultNotStorable) as caught:
+                run.call(pay, 5)
+            return caught.value.what
+
+        run_id = first.run(agent, "x").run_id
+        with Harness(address) as stranger:
+            stranger.resolve(run_id, "pay.1", Happened({"wrong": 1}))
+        said = first.resume(run_id).unwrap()
+        assert "`$` is not of the type `Hit`: Object missing required field `line`" in said
+        assert (sent, states(first, run_id)) == ([5], {"pay.1": "SUCCEEDED"})
+        assert first.doctor().sound

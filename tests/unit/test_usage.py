@@ -78,6 +78,7 @@ def test_usage_is_found_where_the_providers_put_it(response: Any, expected: Usag
         *(None, 5, "text", [], {}, SimpleNamespace(usage=5)),
         *({"usage": usage} for usage in (None, "how to use it", [], {"in": 5}, {"input_tokens": "5"})),
         {"usage": {"input_tokens": True}},
+        {"usage": {"input_tokens": 2**63}},
     ],
 )
 def test_what_tells_no_usage_has_none(response: Any) -> None:
@@ -120,5 +121,5 @@ def test_whatever_it_is_made_of_usage_can_be_stored_and_read_back(a: Any, b: Any
     if found is None:
         return
     assert msgspec.json.decode(msgspec.json.encode(found), type=Usage) == found
-    assert min(found.input_tokens, found.output_tokens, found.cached_tokens) >= 0
+    assert all(0 <= count < 2**63 for count in (found.input_tokens, found.output_tokens, found.cached_tokens))
     assert found.usd is None or (math.isfinite(found.usd) and found.usd >= 0)

@@ -68,7 +68,8 @@ def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_
         data, decoded = policy.codec.round_trip(value)
         check_size(data)
     except NotStorable as error:
-        failure = exceptions.unstorable_result(error)
+        # The value itself may say that it was none: a person's answer that is not of the tool's type.
+        failure = exceptions.unstorable_result(value if isinstance(value, NotStorable) else error)
         data, decoded = None, None
     except Exception as error:  # a type's own hooks: whatever they raise, the call has happened and must be recorded
         failure = exceptions.unstorable_result(NotStorable(f"its codec failed: {short_message(error)}"))

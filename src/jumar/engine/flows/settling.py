@@ -202,18 +202,10 @@ def _happened(call: Call, number: int, verdict: _Verdict) -> Flow[Settled]:
         try:
             value = call.policy.codec.decode(verdict.stored)
         except NotStorable as error:
-            # Checked when it was given; the tool's type has changed since.  The person's word that it happened still
-            # holds.
-            value = _Unfit(error)
+            # Given where the tool was not known, or its type has changed since.  That it happened still holds.
+            value = error
     decoded = yield from record_success(call, number, value, 0, call.live.wall(), new=False)
     return Settled(True, decoded)
-
-
-class _Unfit:
-    """A value that no codec takes, so that the call is recorded as happened with a result that cannot be stored."""
-
-    def __init__(self, error: NotStorable) -> None:
-        self.error = error
 
 
 def _until_sure(call: Call, boot: bytes | None, dispatch_by: int | None, attempt: Attempt | None) -> int:
