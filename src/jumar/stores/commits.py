@@ -7,8 +7,9 @@ first schedules a flush at the tick's end, which leads whatever is waiting by th
 
 Three rules keep this free of hangs.  A flush that is merely scheduled does not lead: a blocking submit on the loop's
 own thread takes the queued changes along instead of waiting for a callback that it keeps from running.  A loop's
-thread never waits for another process's lock: a flush that finds the database busy, or the disk slow, goes on in a
-thread of its own.  And whoever leads passes the lead on whatever happens to it.
+thread never waits for another process's lock: a flush that finds the database busy, the disk slow, or the outcome of
+its commit unknown, goes on in a thread of its own.  And whoever leads passes the lead on whatever happens to it: the
+lead is held in a thread's name, so that a thread interrupted anywhere can see whether it has it.
 
 A run's advances are given their versions here, in the order in which they are queued; so only another process can
 make one stale.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import Lock, Thread
+from threading import Lock, Thread, get_ident
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ from jumar.core.store import CommitUnknown, Store
 from jumar.errors import StoreBusy, StoreError
 
 _SLOW_SECONDS = 0.01  # a commit longer than this is no longer made on an event loop's thread
+_ON_ITS_WAY = -1  # leads: a thread that is just being started
 _ATTEMPTS = 3  # of a change whose commit had an unknown outcome and turns out not to have landed
 
 
@@ -43,15 +45,17 @@ class Loop(Protocol):
 class _Ticket:
     """One change in the queue, and where its answer goes: a gate that a thread waits at, or a future of a loop."""
 
-    __slots__ = ("answer", "change", "future", "gate", "loop", "settled")
+    __slots__ = ("answer", "change", "future", "gate", "loop", "settled", "thread", "unknown")
 
     def __init__(self, change: Change, loop: Loop | None = None, future: Any = None) -> None:
         self.change = change
         self.loop = loop
         self.future = future
         self.gate: Lock | None = None
+        self.thread = 0  # that waits at the gate
         self.answer: Outcome | BaseException | None = None
         self.settled = False
+        self.unknown = False  # whether its commit's outcome has to be read back
 
     def resolve_future(self) -> None:
         if self.future.done():
@@ -69,30 +73,35 @@ class CommitQueue:
         self._store = store
         self._lock = Lock()
         self._pending: list[_Ticket] = []
-        self._leading = False
+        self._leader = 0  # the thread that commits just now
         self._scheduled: set[Loop] = set()
         self._slow = False
 
     def submit(self, change: Change, lane: Lane | None = None) -> Outcome:
         """Commit a change, from any thread, and answer once it is on disk or refused."""
-        with self._lock:
-            change = _numbered(change, lane)
-            follows = self._leading
-            alone = not follows and not self._pending
-            self._leading = True
-            if not alone:
-                ticket = _Ticket(change)
-                if follows:
-                    ticket.gate = Lock()
-                    ticket.gate.acquire()
-                self._pending.append(ticket)
-        if alone:
-            return self._commit_alone(change)
-        if follows:
-            self._follow(ticket)
-        else:
-            self._lead(None)
-        return _given(ticket.answer)
+        me = get_ident()
+        ticket: _Ticket | None = None
+        try:
+            with self._lock:
+                change = _numbered(change, lane)
+                if self._leader or self._pending:
+                    ticket = _Ticket(change)
+                    if self._leader:
+                        ticket.thread, ticket.gate = me, Lock()
+                        ticket.gate.acquire()
+                    self._pending.append(ticket)
+                if not self._leader:
+                    self._leader = me
+            if ticket is None:
+                return self._commit_alone(change, me)
+            if ticket.gate is not None:
+                ticket.gate.acquire()
+            if not ticket.settled:
+                self._lead(None)
+            return _given(ticket.answer)
+        except BaseException:
+            self._step_down(me, ticket)
+            raise
 
     def submit_async(self, change: Change, lane: Lane | None, loop: Loop, future: Any) -> None:
         """Queue a change from a loop's own thread; its future answers once the change is on disk or refused."""
@@ -104,98 +113,111 @@ class CommitQueue:
         if schedule:
             loop.call_soon(self._flush, loop)
 
-    def _commit_alone(self, change: Change) -> Outcome:
+    def _commit_alone(self, change: Change, me: int) -> Outcome:
         """Commit the one change there is, in the thread that made it."""
         try:
             return _given(self._store.write((change,))[0])
         except CommitUnknown:
             return _given(self._settle(change))
         finally:
-            self._pass_on()
+            self._pass_on(me)
 
-    def _follow(self, ticket: _Ticket) -> None:
-        """Wait until the ticket is settled, or until the lead is handed to this thread."""
-        assert ticket.gate is not None
-        try:
-            ticket.gate.acquire()
-        except BaseException:
-            self._abandon(ticket)
-            raise
-        if not ticket.settled:
-            self._lead(None)
-
-    def _abandon(self, ticket: _Ticket) -> None:
-        """The waiting thread was interrupted: its change leaves the queue where it still stands in it."""
+    def _step_down(self, me: int, ticket: _Ticket | None) -> None:
+        """A submit ended in an error or was interrupted: its change leaves the queue where it still waits there, and
+        its lead is passed on where it still has it.
+        """
         with self._lock:
-            if ticket in self._pending and ticket.gate is not None and ticket.gate.locked():
+            if ticket is not None and ticket in self._pending:
                 self._pending.remove(ticket)
-                return
-            promoted = ticket in self._pending
-            if promoted:
-                self._pending.remove(ticket)
-        if promoted:
-            self._pass_on()
+        self._pass_on(me)
 
     def _flush(self, loop: Loop) -> None:
         """Lead what this loop's tick has queued, unless a leader is under way, who then calls again."""
-        with self._lock:
-            self._scheduled.discard(loop)
-            if self._leading or not self._pending:
-                return
-            self._leading = True
-        if self._slow:
-            Thread(target=self._lead, args=(None,), name="jumar-commit", daemon=True).start()
-        else:
-            self._lead(loop)
+        me = get_ident()
+        try:
+            with self._lock:
+                self._scheduled.discard(loop)
+                if self._leader or not self._pending:
+                    return
+                self._leader = me
+            if self._slow:
+                self._hand_over([])
+            else:
+                self._lead(loop)
+        except BaseException:
+            self._step_down(me, None)
+            raise
 
     def _lead(self, on_loop: Loop | None) -> None:
         """Commit all that is pending; on a loop's thread, without waiting for other processes."""
-        with self._lock:
-            batch, self._pending = self._pending, []
+        batch: list[_Ticket] = []
         try:
-            began = time.perf_counter()
-            try:
-                answers = self._store.write([ticket.change for ticket in batch], wait=on_loop is None)
-            except StoreBusy as busy:
-                if on_loop is None:
-                    answers = [busy] * len(batch)
-                else:
-                    Thread(target=self._lead_again, args=(batch,), name="jumar-commit", daemon=True).start()
-                    return
-            except CommitUnknown:
-                answers = [self._settle(ticket.change) for ticket in batch]
-            except Exception as error:
-                answers = [error] * len(batch)
-            self._slow = time.perf_counter() - began > _SLOW_SECONDS
+            with self._lock:
+                batch, self._pending = self._pending, []
+            answers = self._written(batch, on_loop is None)
+            if answers is not None:
+                _deliver(batch, answers, on_loop)
+            else:
+                waits, batch = batch, []
+                self._hand_over(waits)
         except BaseException:
-            # Interrupted on the way: what became of the batch is read back, so that the others in it get a true answer.
-            _deliver(batch, [self._settle(ticket.change) for ticket in batch], None)
-            self._pass_on()
+            # Interrupted on the way: what became of the batch is read back, so that all in it get a true answer.
+            _deliver(
+                batch, [ticket.answer if ticket.settled else self._settle(ticket.change) for ticket in batch], None
+            )
             raise
-        _deliver(batch, answers, on_loop)
-        self._pass_on()
+        finally:
+            self._pass_on(get_ident())
 
-    def _lead_again(self, batch: list[_Ticket]) -> None:
-        """Take a batch that found the database busy up again, in a thread that may wait."""
+    def _written(self, batch: list[_Ticket], may_wait: bool) -> list[Any] | None:
+        """The answers to a batch; None where they have to be waited for, and this thread may not."""
+        if any(ticket.unknown for ticket in batch):
+            return [self._settle(ticket.change) for ticket in batch]
+        began = time.perf_counter()
+        try:
+            return self._store.write([ticket.change for ticket in batch], wait=may_wait)
+        except StoreBusy as busy:
+            return [busy] * len(batch) if may_wait else None
+        except CommitUnknown:
+            if may_wait:
+                return [self._settle(ticket.change) for ticket in batch]
+            for ticket in batch:
+                ticket.unknown = True
+            return None
+        except Exception as error:
+            return [error] * len(batch)
+        finally:
+            self._slow = time.perf_counter() - began > _SLOW_SECONDS
+
+    def _hand_over(self, batch: list[_Ticket]) -> None:
+        """Go on with this batch, and with what is pending, in a thread that may wait."""
         with self._lock:
             self._pending[:0] = batch
+            self._leader = _ON_ITS_WAY
+        Thread(target=self._take_up, name="jumar-commit", daemon=True).start()
+
+    def _take_up(self) -> None:
+        with self._lock:
+            self._leader = get_ident()
         self._lead(None)
 
-    def _pass_on(self) -> None:
-        """Hand the lead to the first waiting thread, else to a loop, else to nobody."""
+    def _pass_on(self, me: int) -> None:
+        """Hand the lead, where this thread has it, to the first waiting thread, else to a loop, else to nobody."""
+        loops: set[Loop] = set()
         with self._lock:
+            if self._leader != me:
+                return
+            self._leader = 0
             if not self._pending:
-                self._leading = False
                 return
             self._pending = [ticket for ticket in self._pending if ticket.loop is None or not ticket.loop.is_closed()]
             heir = next((ticket for ticket in self._pending if ticket.gate is not None), None)
-            if heir is None:
-                self._leading = False
-                loops = {ticket.loop for ticket in self._pending if ticket.loop is not None}
-                self._scheduled |= loops
-        if heir is not None and heir.gate is not None:
-            heir.gate.release()
-            return
+            if heir is not None and heir.gate is not None:
+                self._leader = heir.thread
+                heir.gate.release()
+                return
+            loops = {ticket.loop for ticket in self._pending if ticket.loop is not None}
+            self._scheduled |= loops
         for loop in loops:
             _call(loop, self._flush, loop)
 
@@ -216,7 +238,7 @@ class CommitQueue:
                     # What refuses it may be its own first commit, visible only now.
                     return self._store.read_back(change) or answer
                 return answer
-        except StoreError as error:
+        except Exception as error:
             return error
         return StoreError("the store did not say whether a change was made")
 
@@ -245,7 +267,8 @@ def _deliver(batch: list[_Ticket], answers: list[Any], on_loop: Loop | None) -> 
         ticket.answer = answer
         ticket.settled = True
         if ticket.gate is not None:
-            ticket.gate.release()
+            if ticket.gate.locked():  # else told before, by a delivery that was interrupted
+                ticket.gate.release()
         elif ticket.loop is None:
             continue  # the leader's own
         elif ticket.loop is on_loop:
