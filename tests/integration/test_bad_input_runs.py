@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -103,19 +104,28 @@ def test_a_finished_run_is_not_resumed_and_keeps_its_output(harness: Harness) ->
     assert (called, harness.show(run_id).output) == ([1], 5)
 
 
-def test_a_failed_run_is_not_resumed_and_says_why_it_failed(harness: Harness) -> None:
-    called: list[int] = []
+def test_a_failed_run_goes_on_once_its_cause_is_mended_and_repeats_nothing(harness: Harness) -> None:
+    paid: list[int] = []
+    broken = [True]
+
+    @harness.tool(effect="external")
+    def pay(cents: int) -> int:
+        paid.append(cents)
+        return cents
 
     @harness.agent
     def agent(run: Run, task: str) -> int:
-        called.append(1)
-        raise ValueError("no good")
+        cents = run.call(pay, 42)
+        if broken:
+            raise ValueError("no good")
+        return cents
 
-    run_id = harness.run(agent, "x").run_id
-    with pytest.raises(RunEnded, match=r"has failed \(ValueError: no good\)") as caught:
-        harness.resume(run_id)
-    says(caught.value, 4)
-    assert called == [1]
+    failed = harness.run(agent, "x")
+    assert (failed.status, failed.error_message) == ("FAILED", "no good")
+    broken.clear()
+    assert harness.resume(failed.run_id).unwrap() == 42
+    assert paid == [42]
+    assert harness.show(failed.run_id).run.error_message is None
 
 
 # --- Changed code. ---------------------------------------------------------------------------------------------------
@@ -158,8 +168,34 @@ def test_another_effect_than_the_recorded_one_is_not_sent(harness: Harness, effe
     assert (run.status, run.error_type) == ("FAILED", "ReplayDiverged")
     assert error.recorded in str(run.error_message) and error.asked in str(run.error_message)
     assert states(harness, run_id) == {"pay.1": "SUCCEEDED"}
-    with pytest.raises(RunEnded):
+    with pytest.raises(ReplayDiverged):
         harness.resume(run_id)
+    assert sent == [("i-7", 5)]
+
+
+def test_a_diverged_run_goes_on_with_the_code_that_recorded_it(harness: Harness) -> None:
+    sent: list[int] = []
+    cents = 5
+
+    @harness.tool(effect="external")
+    def pay(cents: int) -> int:
+        sent.append(cents)
+        return cents
+
+    @harness.agent
+    def agent(run: Run, task: str) -> int:
+        paid = run.call(pay, cents)
+        if not run.recovered:
+            interrupt()
+        return paid
+
+    run_id = interrupted(harness, agent)
+    cents = 6
+    with pytest.raises(ReplayDiverged):
+        harness.resume(run_id)
+    cents = 5
+    assert harness.resume(run_id).unwrap() == 5
+    assert sent == [5]
 
 
 def test_an_effect_that_is_not_asked_for_again_diverges_at_the_agents_end(harness: Harness) -> None:
@@ -202,7 +238,7 @@ def test_a_read_that_has_changed_just_runs(harness: Harness) -> None:
     searched: list[str] = []
     words = iter(["old", "new"])
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         searched.append(query)
         return query
@@ -327,26 +363,27 @@ def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def ask(path: Path, statement: str) -> list[Any]:
+    """Do something to a database without Jumar."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        return connection.execute(statement).fetchall()
+
+
 def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    other = sqlite3.connect(path)
-    other.execute("CREATE TABLE notes (text TEXT)")
-    other.commit()
-    other.close()
+    ask(path, "CREATE TABLE notes (text TEXT)")
     with pytest.raises(SchemaMismatch, match="belongs to another program") as caught:
         Harness(f"sqlite:///{path}").runs()
     says(caught.value, 4)
-    assert sqlite3.connect(path).execute("SELECT name FROM sqlite_master").fetchall() == [("notes",)]
+    assert ask(path, "SELECT name FROM sqlite_master") == [("notes",)]
 
 
 def test_a_database_of_a_newer_version_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    Harness(f"sqlite:///{path}").runs()
-    newer = sqlite3.connect(path)
-    newer.execute("PRAGMA user_version = 999")
-    newer.commit()
-    newer.close()
+    with Harness(f"sqlite:///{path}") as harness:
+        harness.runs()
+    ask(path, "PRAGMA user_version = 999")
     with pytest.raises(SchemaMismatch, match="has schema 999; this version of Jumar knows") as caught:
         Harness(f"sqlite:///{path}").runs()
     says(caught.value, 4)
-    assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone() == (999,)
+    assert ask(path, "PRAGMA user_version") == [(999,)]

@@ -60,7 +60,7 @@ UNSTORABLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a set": (lambda: {"a"}, "$", "is a `set`"),
     "a number too long": (lambda: 10**5000, "$", "too long to be written"),
     "itself": (loop, "$[0]", "contains itself"),
-    "too deep": (lambda: deep(5000), "$[0]", "nested"),
+    "too deep": (lambda: deep(100_000), "$[0]", "nested"),
     "5 MB": (lambda: [LARGE], "$", "the value has 5.0 MB as JSON; at most 4 MiB are kept"),
 }
 
@@ -254,7 +254,7 @@ def test_four_mebibytes_are_kept(harness: Harness) -> None:
     interrupt = Interruption()
     text = "x" * (4 * 1024 * 1024 - 2)
 
-    @harness.tool
+    @harness.tool(effect="read")
     def make(size: int) -> str:
         return text
 
