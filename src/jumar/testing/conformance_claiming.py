@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from jumar.core.changes import Advance, Guard, Renew
 from jumar.core.phases import CLAIMABLE, FINAL
-from jumar.core.states import CallState, Control, EventKind, Phase, Status, mask
+from jumar.core.states import CallState, Control, ErrorClass, EventKind, Phase, Status, mask
 from jumar.testing.conformance_scene import ANYTHING_UNFINISHED, AT, LONG, Scene, Suite, call, named
 
 
@@ -112,8 +112,14 @@ class Claiming(Suite):
 
     def test_a_failed_run_is_claimed_only_where_the_claim_says_so(self, scene: Scene) -> None:
         run = scene.ended(Status.FAILED)
-        assert scene.refusal(scene.claim(run)) is Guard.TRANSITION
+        others = mask(*(status for status in Status if status is not Status.FAILED))
+        assert scene.refusal(scene.claim(run, statuses=others)) is Guard.TRANSITION
         assert scene.claimed(scene.claim(run, statuses=mask(Status.FAILED))).run.epoch == 2
+
+    def test_a_run_that_is_taken_up_again_has_no_error_any_more(self, scene: Scene) -> None:
+        run = scene.ended(Status.FAILED, error_class=ErrorClass.PERMANENT, error_type="Declined", error_message="no")
+        claimed = scene.claimed(scene.claim(run, statuses=mask(Status.FAILED))).run
+        assert (claimed.error_class, claimed.error_type, claimed.error_message) == (None, None, None)
 
     def test_a_run_that_waits_is_not_claimed_before_it_is_due(self, scene: Scene) -> None:
         run = scene.waiting(wake_at=AT + 10)

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from jumar.core.changes import Ack, Advance, Answer, Change, Claim, Claimed, Create, Ending, Outcome, Refusal, Renew
 from jumar.core.phases import CLAIMABLE
 from jumar.core.records import CheckpointRecord, EventRecord, LeaseTime, RunRecord
-from jumar.core.states import CallState, Control, Effect, EventKind, Level, Phase, Status, Verdict, mask
+from jumar.core.states import CallState, Control, Effect, ErrorClass, EventKind, Level, Phase, Status, Verdict, mask
 from jumar.core.store import RunFilter, Store
 from jumar.testing.conformance_scene import AT, asking, call, changed, named
 from jumar.testing.model import ModelStore
@@ -277,6 +277,9 @@ class StoreMachine(RuleBasedStateMachine):
             wake_at=st.none() | _TIMES,
             waiting_on=st.sampled_from([None, "scan.search.1"]),
             output_digest=st.sampled_from([None, named(b"1").digest]),
+            error_class=st.sampled_from([None, ErrorClass.PERMANENT]),
+            error_type=st.sampled_from([None, "Declined"]),
+            error_message=st.sampled_from([None, "no"]),
         )
         advance = self._advance(data)
         if data.draw(st.booleans()):

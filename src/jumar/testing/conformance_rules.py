@@ -127,6 +127,9 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime) -> Claimed:
         status=Status.RUNNING,
         wake_at=None,
         waiting_on=None,
+        error_class=None,
+        error_type=None,
+        error_message=None,
         updated_at=claim.at,
     )
     taken_over = before.owner is not None
