@@ -185,7 +185,7 @@ def test_an_answer_that_comes_before_the_run_has_left_off_is_not_slept_through(t
         def pay() -> str:
             return till.pay()
 
-        @harness.tool
+        @harness.tool(effect="read")
         def look() -> str:
             until(lambda: len(harness.show("last").waiting_on) == 1)
             till.let_go.set()

@@ -74,12 +74,12 @@ def make_tools(harness: Harness, witness: Witness, settle: float) -> SimpleNames
         witness.note("read", "model")
         return f'{{"query": "{task}", "orders": ["ink", "paper"]}}'
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> list[str]:
         witness.note("read", "search")
         return [f"{query} in a.log", f"{query} in b.log"]
 
-    @harness.tool
+    @harness.tool(effect="read")
     def quote(item: str) -> int:
         witness.note("read", "quote")
         return 100 * len(item)
@@ -157,7 +157,7 @@ def make_async_tools(harness: Harness, witness: Witness, settle: float, tools: S
         witness.note("read", "model")
         return f'{{"query": "{task}", "orders": ["ink", "paper"]}}'
 
-    @harness.tool(name="asearch")
+    @harness.tool(name="asearch", effect="read")
     async def search(query: str) -> list[str]:
         witness.note("read", "asearch")
         await asyncio.sleep(0)

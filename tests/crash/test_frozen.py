@@ -8,24 +8,34 @@ seen then.
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jumar import RunResult
+from jumar.core.states import Status
 from jumar.errors import JumarError
 from jumar.testing.crash_clock import StoppedClock
 from tests.crash.agents import TTL
-from tests.crash.worlds import AGENT, RUN, TASK, Life, Story, Unbroken, judge
+from tests.crash.worlds import Life, Story, Unbroken, judge
+
+Check = Callable[[Story, "Frozen", Unbroken], None]
+
+AFTER_THE_CLAIM = r"after Commit\(Claim\)"
 
 
 class Frozen:
-    """The first life of a story, in a thread of its own, frozen at a point."""
+    """A life of a story, in a thread of its own, frozen at a point."""
 
-    def __init__(self, story: Story, point: int) -> None:
+    def __init__(self, story: Story, point: int | str) -> None:
         self.world = Life(story, point, freezes=True)
+        self._story = story
         self._harness = story.harness_in(self.world)
+        self.result: RunResult[Any] | None = None
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._work)
         self._thread.start()
@@ -33,7 +43,7 @@ class Frozen:
 
     def _work(self) -> None:
         try:
-            self._harness.run(AGENT, TASK, run_id=RUN)
+            self.result = self._story.to_the_end(self._harness)
         except BaseException as error:
             self.error = error
 
@@ -62,12 +72,20 @@ def waits(request: pytest.FixtureRequest) -> bool:
 
 
 def frozen_at_each_point(
-    folder: Path, clock: StoppedClock, waits: bool, check: Callable[[Story, Frozen, Unbroken], None]
+    folder: Path,
+    clock: StoppedClock,
+    waits: bool,
+    check: Check,
+    *,
+    like: str = "",
+    chosen: Callable[[list[int]], list[int]] = list,
 ) -> None:
-    """Freeze a run at each of its points in turn, let its lease run out, and check what comes then."""
+    """Freeze a run at each of its points in turn, or at those chosen of the ones that are `like` that, let its
+    lease run out, and check what comes then.
+    """
     (folder / "unbroken").mkdir()
     unbroken = Unbroken(folder / "unbroken", clock, waits=waits)
-    for point in range(1, unbroken.points + 1):
+    for point in chosen(unbroken.points_like(like)):
         (folder / str(point)).mkdir()
         story = Story(folder / str(point), clock, waits=waits)
         frozen = Frozen(story, point)
@@ -93,11 +111,36 @@ def taken_over(story: Story, frozen: Frozen, unbroken: Unbroken) -> None:
     assert ended_well(frozen), f"the thawed worker ended with {frozen.error!r}"
 
 
+def overtaken(story: Story, frozen: Frozen, unbroken: Unbroken) -> None:
+    """Another worker has claimed the run, and is in the middle of it, when the frozen one thaws."""
+    run = story.run()
+    if run is None or run.status is Status.COMPLETED:
+        frozen.thaw()
+        return
+    story.look_around()
+    other = Frozen(story, AFTER_THE_CLAIM)
+    rows, run, lines = story.rows(), story.run(), story.witness.lines()
+    held = frozen.thaw()
+    try:
+        assert story.rows() == rows
+        assert story.run() == run
+        late = [line for line in story.witness.lines()[len(lines) :] if line.call_id not in held]
+        assert not late, f"the thawed worker still did this: {late}"
+        assert isinstance(frozen.error, JumarError), f"the thawed worker ended with {frozen.error!r}"
+    finally:
+        other.thaw()
+    assert other.error is None, f"the other worker ended with {other.error!r}"
+    if not held:
+        judge(story, other.result, unbroken)
+
+
 def left_alone(story: Story, frozen: Frozen, unbroken: Unbroken) -> None:
     """Nobody has taken the run over when the frozen worker thaws: its lease is over all the same."""
-    run, lines = story.run(), story.witness.lines()
+    rows, run, lines = story.rows(), story.run(), story.witness.lines()
     held = frozen.thaw()
-    assert story.run() == run or run is None
+    if run is not None:
+        assert story.run() == run
+        assert story.rows() == rows
     late = [line for line in story.witness.lines()[len(lines) :] if line.call_id not in held]
     assert not late or run is None, f"the thawed worker still did this: {late}"
     assert ended_well(frozen), f"the thawed worker ended with {frozen.error!r}"
@@ -109,13 +152,22 @@ def ended_well(frozen: Frozen) -> bool:
     return frozen.error is None or isinstance(frozen.error, JumarError)
 
 
-def test_a_frozen_worker_that_thaws_after_a_takeover_writes_and_sends_nothing(
-    folder: Path, clock: StoppedClock, waits: bool
-) -> None:
-    frozen_at_each_point(folder, clock, waits, taken_over)
+HOWS = [taken_over, overtaken, left_alone]
 
 
-def test_a_frozen_worker_that_thaws_after_its_lease_ran_out_writes_and_sends_nothing(
-    folder: Path, clock: StoppedClock, waits: bool
+@pytest.mark.parametrize("how", HOWS)
+def test_a_worker_frozen_at_a_sample_of_points_writes_and_sends_nothing_when_it_thaws(
+    folder: Path, clock: StoppedClock, waits: bool, how: Check
 ) -> None:
-    frozen_at_each_point(folder, clock, waits, left_alone)
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    frozen_at_each_point(folder, clock, waits, how, chosen=lambda points: chance.sample(points, len(points) // 4))
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("how", HOWS)
+def test_a_worker_frozen_at_any_point_writes_and_sends_nothing_when_it_thaws(
+    folder: Path, clock: StoppedClock, waits: bool, how: Check
+) -> None:
+    frozen_at_each_point(folder, clock, waits, how)

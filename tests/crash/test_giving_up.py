@@ -153,7 +153,7 @@ def test_a_run_cancelled_while_a_result_is_on_its_way_to_disk_is_cancelled_at_it
             if type(request) is Commit and isinstance(request.change, Advance) and request.change.calls:
                 asyncio.get_running_loop().call_soon(running[0].cancel)
 
-    @harness.tool
+    @harness.tool(effect="read")
     async def look() -> str:
         return "seen"
 

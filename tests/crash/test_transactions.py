@@ -57,7 +57,7 @@ def harness_in(folder: Path) -> Harness:
     """A harness whose agent makes an advance of each kind, and draws nothing at random."""
     harness = Harness(f"sqlite:///{folder / 'run.db'}", stall_timeout=1.0)
 
-    @harness.tool
+    @harness.tool(effect="read")
     def read(size: int) -> str:
         return "x" * size
 

@@ -8,6 +8,7 @@ never died.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from contextlib import closing
@@ -34,7 +35,7 @@ AGENT, TASK = "work", "ERROR"
 class Life(World):
     """A world that remembers in its story what it committed."""
 
-    def __init__(self, story: Story, at: int | None, *, freezes: bool = False) -> None:
+    def __init__(self, story: Story, at: int | str | None, *, freezes: bool = False) -> None:
         super().__init__(at, freezes=freezes, clock=story.clock)
         self.story = story
 
@@ -78,19 +79,19 @@ class Story:
         self._started: frozenset[str] = frozenset()
         self._harness: Harness | None = None
 
-    def live(self, at: int | None = None, *, world: Life | None = None) -> RunResult[Any] | None:
+    def live(self, at: int | str | None = None, *, world: Life | None = None) -> RunResult[Any] | None:
         """A process: it starts the run or takes it over, and drives it to the end, a person answering where one is
         asked.  It dies at point `at` of its life; None then, else the result."""
-        self._look_around()
+        self.look_around()
         world = Life(self, at) if world is None else world
         harness = self.harness_in(world)
         try:
-            return self._to_the_end(harness)
+            return self.to_the_end(harness)
         except Crashed:
             return None
         finally:
             harness.close()
-            self.points = world.points
+            self.points, self.path = world.points, world.trail
             self.trail.append(world.trail[-1] if world.dead else "the end")
             self.clock.move(TTL + 0.001)
 
@@ -100,7 +101,8 @@ class Story:
         inhabit(harness, world)
         return harness
 
-    def _to_the_end(self, harness: Harness) -> RunResult[Any]:
+    def to_the_end(self, harness: Harness) -> RunResult[Any]:
+        """Start the run, or take it over, and drive it until it has ended."""
         try:
             result = harness.resume(RUN)
         except RunNotFound:
@@ -108,9 +110,10 @@ class Story:
         except RunEnded:
             return stored(harness)
         while result.status == "WAITING":
-            self.answer(harness, result)
             if result.wake_at is not None:
                 self.clock.move_to_wall(result.wake_at)
+            else:
+                self.answer(harness, result)
             result = harness.resume(RUN)
         return result
 
@@ -122,7 +125,7 @@ class Story:
                 sent = any(line.call_id == waiting.call_id for line in self.witness.lines())
                 harness.resolve(RUN, waiting.call_id, Happened("5 to B") if sent else NotHappened())
 
-    def _look_around(self) -> None:
+    def look_around(self) -> None:
         """What the next life finds: calls that have ended, which must not be seen again, and calls under way."""
         rows = self.rows().values()
         self._started = frozenset(row.call_id for row in rows if row.state is CallState.STARTED)
@@ -187,8 +190,13 @@ class Unbroken:
         self.output = plain(result.output)
         self.rows = {call_id: facts(row) for call_id, row in story.rows().items()}
         self.points = story.points
+        self.path = story.path
         self.sent = counted(story.witness.lines())
         judge(story, result, self)
+
+    def points_like(self, pattern: str) -> list[int]:
+        """The points whose description matches a regular expression; all, for an empty one."""
+        return [number for number, entry in enumerate(self.path, 1) if re.search(pattern, entry)]
 
 
 def judge(story: Story, result: RunResult[Any] | None, unbroken: Unbroken) -> None:
@@ -226,7 +234,8 @@ def _judge_attempts(story: Story, rows: dict[str, CallRecord]) -> None:
     for row in rows.values():
         if row.effect is Effect.READ:
             continue
-        attempts = started[row.seq]
+        attempts = started.get(row.seq, [])
+        assert attempts, f"{row.call_id} was sent without a record"
         assert attempts == list(range(1, len(attempts) + 1)), f"attempts of {row.call_id}: {attempts}"
         assert row.attempt == len(attempts), f"{row.call_id} counts {row.attempt} of {len(attempts)} attempts"
 

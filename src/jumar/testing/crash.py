@@ -23,6 +23,7 @@ a worker does that wakes up after another one took its run over.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -43,13 +44,16 @@ class Crashed(BaseException):
 
 
 class World:
-    """What one harness lives in, up to the point at which it ends or freezes; None lets it go on and only counts.
+    """What one harness lives in, up to the point at which it ends or freezes: the `at`-th, or the first whose name
+    matches a regular expression; None lets it go on and only counts.
 
-    `points` says how many were passed and `trail` which.  With a `clock` the flows' sleeps take none of anyone's
+    `points` says how many were passed and `trail` names them.  With a `clock` the flows' sleeps take none of anyone's
     time: they move the clock on instead.
     """
 
-    def __init__(self, at: int | None = None, *, freezes: bool = False, clock: StoppedClock | None = None) -> None:
+    def __init__(
+        self, at: int | str | None = None, *, freezes: bool = False, clock: StoppedClock | None = None
+    ) -> None:
         self.points = 0
         self.trail: list[str] = []
         self.dead = False
@@ -57,6 +61,7 @@ class World:
         self.at = at
         self._freezes = freezes
         self._still = False
+        self._there = False
         self._clock = clock
         self._thawed = threading.Event()
         self._counting = threading.Lock()
@@ -84,10 +89,18 @@ class World:
             self._check()
             self.points += 1
             self.trail.append(f"{when} {shown(request)}")
-            is_here = self.points == self.at
+            is_here = self._is_here()
+            self._there = self._there or is_here
         if is_here:
             self._reached()
         self._wait_while_frozen()
+
+    def _is_here(self) -> bool:
+        if self._there or self.at is None:
+            return False
+        if isinstance(self.at, int):
+            return self.points == self.at
+        return re.search(self.at, self.trail[-1]) is not None
 
     def _reached(self) -> None:
         if self._freezes:
@@ -96,7 +109,7 @@ class World:
                 self.frozen.set()
             return
         self.end()
-        raise Crashed(f"crashed {self.trail[-1]}")
+        raise Crashed("the world ended here")
 
     def _check(self) -> None:
         if self.dead:
@@ -156,7 +169,9 @@ class _MortalStore:
 
 
 def crash_at(harness: Harness, point: int | None, *, freezes: bool = False, clock: StoppedClock | None = None) -> World:
-    """Have the harness's world end at this point, counted from 1 at its first request; None only counts.
+    r"""Have the harness's world end at this point: a number, counted from 1 at its first request, or a regular
+    expression
+    for the point's name, as in `r"after Invoke\(pay"`; None only counts.
 
     To be called before the harness is first used; UsageError afterwards.
     """
