@@ -22,7 +22,8 @@ import pytest
 
 # The parts' assertions are told in full when they fail, where the parts are not imported yet.
 _PARTS = [
-    f"jumar.testing.conformance_{part}" for part in ("scene", "claiming", "advancing", "leaving", "batches", "reading")
+    f"jumar.testing.conformance_{part}"
+    for part in ("scene", "suite", "claiming", "advancing", "leaving", "batches", "reading")
 ]
 pytest.register_assert_rewrite(*(part for part in _PARTS if part not in sys.modules))
 

@@ -14,7 +14,8 @@ from jumar.core.phases import PHASES
 from jumar.core.records import CheckpointRecord, EventRecord, RunRecord
 from jumar.core.states import CallState, ErrorClass, EventKind, Level, Phase, Status
 from jumar.errors import StoreError
-from jumar.testing.conformance_scene import AT, LONG, Scene, Suite, asking, call, changed, named
+from jumar.testing.conformance_scene import AT, LONG, Scene, asking, call, changed, named
+from jumar.testing.conformance_suite import Suite
 
 
 def _legal(before: Phase, after: Phase) -> bool:

@@ -12,7 +12,8 @@ from jumar.core.changes import Ack, Change, Claimed, Guard, Refusal, Renew
 from jumar.core.records import RunRecord
 from jumar.core.states import CallState, Status, Verdict
 from jumar.testing.conformance_advancing import laden
-from jumar.testing.conformance_scene import AT, LONG, Scene, Suite, answering, call, changed, named
+from jumar.testing.conformance_scene import AT, LONG, Scene, answering, call, changed, named
+from jumar.testing.conformance_suite import Suite
 
 # Text that UTF-8 cannot hold and a number that 64 bits cannot: two ways in which a single change breaks a whole
 # transaction.

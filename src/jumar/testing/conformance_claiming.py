@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from jumar.core.changes import Advance, Guard, Renew
 from jumar.core.phases import CLAIMABLE, FINAL
 from jumar.core.states import CallState, Control, ErrorClass, EventKind, Phase, Status, mask
-from jumar.testing.conformance_scene import ANYTHING_UNFINISHED, AT, LONG, Scene, Suite, call, named
+from jumar.testing.conformance_scene import ANYTHING_UNFINISHED, AT, LONG, Scene, call, named
+from jumar.testing.conformance_suite import Suite
 
 
 class Creating(Suite):

@@ -10,7 +10,8 @@ from jumar.core.phases import CLAIMABLE, STATUSES
 from jumar.core.records import RequestRecord
 from jumar.core.states import CallState, Control, ErrorClass, EventKind, Phase, RequestKind, Status, Verdict
 from jumar.testing.conformance_advancing import laden
-from jumar.testing.conformance_scene import AT, Scene, Suite, answering, changed
+from jumar.testing.conformance_scene import AT, Scene, answering, changed
+from jumar.testing.conformance_suite import Suite
 
 _ENDINGS = [status for status in STATUSES[Status.RUNNING] if status is not Status.RUNNING]
 

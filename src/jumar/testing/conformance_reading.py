@@ -14,7 +14,8 @@ from jumar.core.states import CallState, EventKind, Level, Phase, Status
 from jumar.core.store import RunFilter
 from jumar.errors import StoreUnavailable
 from jumar.testing.conformance_advancing import laden
-from jumar.testing.conformance_scene import AT, Scene, Suite, call, named
+from jumar.testing.conformance_scene import AT, Scene, call, named
+from jumar.testing.conformance_suite import Suite
 
 _SIZES = [0, 1, 511, 512, 513, 2048, 2049, 100_000, 5_000_000]
 

@@ -1,4 +1,5 @@
-"""What the conformance tests share: the hooks that a store's class fills in, and short words for runs and changes.
+"""Short words for making runs and changes, shared by the conformance tests and by whatever else needs a store with
+rows.
 
 Leases need time to pass.  A test that needs an expired one makes it last no time at all and reads the store's own
 lease clock until it has gone past; nothing sleeps, and no wall clock is trusted.
@@ -7,12 +8,9 @@ lease clock until it has gone past; nothing sleeps, and no wall clock is trusted
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from jumar.core.changes import Ack, Advance, Answer, CallChange, Change, Claim, Claimed, Create, Ending, Guard, Outcome
@@ -32,27 +30,6 @@ _WAYS: dict[CallState, tuple[CallState, ...]] = {
     CallState.REJECTED: (CallState.AWAITING, CallState.REJECTED),
     CallState.COMPENSATED: (CallState.SUCCEEDED, CallState.COMPENSATED),
 }
-
-
-class Suite:
-    """The hooks.  A subclass makes the store; each test gets a fresh one and closes it."""
-
-    durable: ClassVar[bool] = True
-    """Whether what was acknowledged is there again after the store was closed and made anew in the same folder."""
-
-    def make_store(self, folder: Path) -> Store:
-        """Open the store that lives in this folder; called again with the same folder, the same one."""
-        raise NotImplementedError("a conformance class makes its store")
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[Store]:
-        store = self.make_store(tmp_path)
-        yield store
-        store.close()
-
-    @pytest.fixture
-    def scene(self, store: Store) -> Scene:
-        return Scene(store)
 
 
 def named(data: bytes) -> Artifact:
