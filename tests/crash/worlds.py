@@ -31,6 +31,10 @@ from tests.crash.agents import TTL, opened
 RUN = "01a00000-0000-7000-8000-000000000001"
 AGENT, TASK = "work", "ERROR"
 
+Confirmed = list[
+    tuple[int, frozenset[str]]
+]  # lines of the witness at some moment, and the calls that had ended by then
+
 
 class Life(World):
     """A world that remembers in its story what it committed."""
@@ -72,9 +76,7 @@ class Story:
         self.options = options
         self.witness = Witness(folder / "witness")
         self.advances: list[tuple[Advance, Ack]] = []
-        self.confirmed: list[
-            tuple[int, frozenset[str]]
-        ] = []  # lines of the witness, and the calls that had ended by then
+        self.confirmed: Confirmed = []
         self.trail: list[str] = []
         self._started: frozenset[str] = frozenset()
         self._harness: Harness | None = None
@@ -113,17 +115,9 @@ class Story:
             if result.wake_at is not None:
                 self.clock.move_to_wall(result.wake_at)
             else:
-                self.answer(harness, result)
+                answer_wire(harness, result, self.witness)
             result = harness.resume(RUN)
         return result
-
-    def answer(self, harness: Harness, result: RunResult[Any]) -> None:
-        """A person who knows what the witness knows answers what is asked about a wire; the other tools have a
-        probe."""
-        for waiting in result.waiting_on:
-            if waiting.call_id.startswith("wire"):
-                sent = any(line.call_id == waiting.call_id for line in self.witness.lines())
-                harness.resolve(RUN, waiting.call_id, Happened("5 to B") if sent else NotHappened())
 
     def look_around(self) -> None:
         """What the next life finds: calls that have ended, which must not be seen again, and calls under way."""
@@ -149,17 +143,12 @@ class Story:
 
     def rows(self) -> dict[str, CallRecord]:
         """The run's calls as they are on disk now, read by somebody else."""
-        with closing(self._store()) as store:
-            run = store.run(RUN)
-            return {} if run is None else {call.call_id: call for call in store.calls(run.run_no)}
+        return rows_in(self.folder)
 
     def run(self) -> RunRecord | None:
         """The run as it is on disk now."""
-        with closing(self._store()) as store:
+        with closing(SQLiteStore(str(self.folder / "run.db"))) as store:
             return store.run(RUN)
-
-    def _store(self) -> SQLiteStore:
-        return SQLiteStore(str(self.folder / "run.db"))
 
     def remove(self) -> None:
         """Forget the story's files."""
@@ -172,6 +161,25 @@ class Story:
         other = Story(folder, clock, waits=self.waits, **self.options)
         other.advances, other.confirmed, other.trail = list(self.advances), list(self.confirmed), list(self.trail)
         return other
+
+
+def rows_in(folder: Path) -> dict[str, CallRecord]:
+    """The run's calls by their ids."""
+    with closing(SQLiteStore(str(folder / "run.db"))) as store:
+        run = store.run(RUN)
+        return {} if run is None else {call.call_id: call for call in store.calls(run.run_no)}
+
+
+def calls_ended(folder: Path) -> frozenset[str]:
+    """The calls whose end is recorded."""
+    return frozenset(row.call_id for row in rows_in(folder).values() if row.state in ENDED)
+
+
+def answer_wire(harness: Harness, result: RunResult[Any], witness: Witness) -> None:
+    """A person who knows what the witness knows answers what is asked about a wire; the other tools have a probe."""
+    for waiting in result.waiting_on:
+        sent = any(line.call_id == waiting.call_id and line.what == "sent" for line in witness.lines())
+        harness.resolve(RUN, waiting.call_id, Happened("5 to B") if sent else NotHappened())
 
 
 def stored(harness: Harness) -> RunResult[Any]:
@@ -202,27 +210,30 @@ class Unbroken:
 def judge(story: Story, result: RunResult[Any] | None, unbroken: Unbroken) -> None:
     """Hold a finished story against the unbroken run; AssertionError where it is not as good."""
     assert result is not None and result.status == "COMPLETED", f"the run ended {result}"
-    assert plain(result.output) == unbroken.output
-    rows = story.rows()
+    judge_outside(story.folder, result.output, story.confirmed, unbroken)
+    _judge_attempts(story, story.rows())
+    _judge_versions(story)
+
+
+def judge_outside(folder: Path, output: Any, confirmed: Confirmed, unbroken: Unbroken) -> None:
+    """The part of it that needs to know nothing of the lives but what each of them found: the output, the records,
+    and what the witness saw.
+    """
+    assert plain(output) == unbroken.output
+    rows = rows_in(folder)
     assert rows.keys() == unbroken.rows.keys()
     for call_id, row in rows.items():
         assert facts(row) == unbroken.rows[call_id], f"{call_id}: {facts(row)} and not {unbroken.rows[call_id]}"
-    _judge_witness(story, unbroken)
-    _judge_attempts(story, rows)
-    _judge_versions(story)
-    with opened(story.folder, waits=story.waits) as reader:
-        assert reader.doctor().sound
-
-
-def _judge_witness(story: Story, unbroken: Unbroken) -> None:
-    lines = story.witness.lines()
+    lines = Witness(folder / "witness").lines()
     effects = [line for line in lines if line.what in ("sent", "applied")]
     keys = [line.key for line in effects]
     assert len(set(keys)) == len(keys), f"more than one effect under a key: {effects}"
     assert counted(lines) == unbroken.sent, "an effect was repeated, or got another key"
-    for position, ended in story.confirmed:
+    for position, ended in confirmed:
         again = [line for line in lines[position:] if line.call_id in ended]
         assert not again, f"sent again although its end was recorded: {again}"
+    with closing(SQLiteStore(str(folder / "run.db"))) as store:
+        assert store.inspect().findings == ()
 
 
 def _judge_attempts(story: Story, rows: dict[str, CallRecord]) -> None:
