@@ -138,3 +138,11 @@ def test_a_call_that_the_code_no_longer_makes_stops_the_run_where_it_is_missed(
     error = resumed_with(folder, clock, before, after)
     assert error.recorded.endswith('pay.1("cents":5)')
     assert error.asked.startswith(asked)
+
+
+def test_a_run_that_diverged_goes_on_with_the_code_that_recorded_it(folder: Path, clock: StoppedClock) -> None:
+    resumed_with(folder, clock, first_code, without_the_call)
+    with harness_in(folder, first_code) as harness:
+        result = harness.resume(RUN)
+    assert (result.status, result.output) == ("COMPLETED", "paid 5")
+    assert Witness(folder / "witness").count("sent", "pay") == 1

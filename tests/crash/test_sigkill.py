@@ -26,6 +26,7 @@ def killed_or_done(worker: Worker, at: int, *, exactly: bool) -> str | None:
     points = 0
     while True:
         word = worker.hear()
+        assert word is not None, "the worker died by itself"
         points += word == "."
         if word == "here" or (points == at and not exactly):
             worker.kill()
