@@ -166,7 +166,7 @@ class ReplayDiverged(Refused):
 
     code = "replay-diverged"
     default_safe = "No call was sent. What is recorded stays recorded."
-    default_hint = "Run the code that recorded this run, or start a new run with the changed code."
+    default_hint = "Resume the run with the code that recorded it; a new run would make all its calls again."
 
     def __init__(
         self, what: str, *, recorded: str = "", asked: str = "", safe: str | None = None, hint: str | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jumar.core.store import RunFilter
-from jumar.errors import IntegrityError, JumarError, NotSupported, SchemaMismatch, StoreUnavailable
+from jumar.errors import IntegrityError, JumarError, NotSupported, SchemaMismatch, StoreUnavailable, UsageError
 from jumar.stores.opening import open_store
 from jumar.stores.sqlite.connection import APPLICATION_ID, newest_schema
 from jumar.testing.conformance_scene import Scene
@@ -145,7 +145,7 @@ class TestPaths:
 
     @pytest.mark.parametrize("text", ["", "sqlite:", "sqlite://runs.db", "sqlite:///", "mysql://x", "memory", "a\0b"])
     def test_what_is_no_address_is_refused(self, text: str) -> None:
-        with pytest.raises(StoreUnavailable, match="no store's address"):
+        with pytest.raises(UsageError, match="no store's address"):
             open_store(text)
 
     @pytest.mark.parametrize("text", ["file:/tmp/runs", "postgresql://localhost/runs", "postgres://localhost/runs"])

@@ -41,7 +41,7 @@ def test_a_plain_tool_with_a_timeout_takes_a_thread_in_an_async_run(harness: Har
     never = threading.Event()
     threads: list[int] = []
 
-    @harness.tool(timeout=0.05, retries=0)
+    @harness.tool(effect="read", timeout=0.05, retries=0)
     def slow(name: str) -> str:
         threads.append(threading.get_ident())
         assert never.wait(60)
@@ -137,7 +137,7 @@ def test_a_run_whose_task_is_cancelled_is_left_to_be_resumed(harness: Harness) -
     began = asyncio.Event()
     fetched: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     async def fetch(url: str) -> str:
         fetched.append(url)
         if fetched.count("b") == 1 and url == "b":
@@ -169,7 +169,7 @@ def test_an_async_run_keeps_its_loop_free_while_others_hold_the_database(tmp_pat
     ticks: list[int] = []
     with Harness(f"sqlite:///{path}") as harness:
 
-        @harness.tool
+        @harness.tool(effect="read")
         async def fetch(url: str) -> str:
             return url
 
@@ -194,7 +194,7 @@ def test_an_async_run_keeps_its_loop_free_while_others_hold_the_database(tmp_pat
 
 
 def test_async_runs_side_by_side_each_keep_their_own(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     async def fetch(url: str) -> str:
         await asyncio.sleep(0)
         return url.upper()

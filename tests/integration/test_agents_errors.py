@@ -75,7 +75,7 @@ def test_an_error_is_the_same_live_and_on_replay_and_the_call_is_not_repeated(
 
 
 def test_a_declared_error_keeps_its_attributes_and_its_cause(harness: Harness) -> None:
-    @harness.tool(errors=(Declined,))
+    @harness.tool(effect="read", errors=(Declined,))
     def pay(cents: int) -> int:
         raise Declined(invoice="i-7", limit=50)
 
@@ -92,7 +92,7 @@ def test_a_declared_error_keeps_its_attributes_and_its_cause(harness: Harness) -
 
 
 def test_an_undeclared_error_names_the_call_and_fails_the_run_that_does_not_catch_it(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     def work(name: str) -> int:
         raise RuntimeError("went wrong")
 
@@ -148,7 +148,7 @@ def test_a_passing_error_is_tried_again_and_the_attempts_are_counted(harness: Ha
 def test_an_error_that_does_not_pass_is_not_tried_again(harness: Harness) -> None:
     attempts: list[int] = []
 
-    @harness.tool(retries=5)
+    @harness.tool(effect="read", retries=5)
     def work(name: str) -> str:
         attempts.append(1)
         raise ValueError("no")
@@ -164,7 +164,7 @@ def test_an_error_that_does_not_pass_is_not_tried_again(harness: Harness) -> Non
 def test_the_last_error_is_the_one_that_is_kept(harness: Harness) -> None:
     attempts: list[int] = []
 
-    @harness.tool(retries=1)
+    @harness.tool(effect="read", retries=1)
     def work(name: str) -> str:
         attempts.append(1)
         raise ConnectionError(f"cut {len(attempts)}")
@@ -185,7 +185,7 @@ def test_the_users_table_says_what_passes(tmp_path: Path) -> None:
     table = {ValueError: "transient", ConnectionError: "permanent"}
     with Harness(f"sqlite:///{tmp_path / 'runs.db'}", error_classes=table) as harness:
 
-        @harness.tool(retries=1)
+        @harness.tool(effect="read", retries=1)
         def work(name: str) -> str:
             attempts.append(1)
             raise (ValueError if name == "a" else ConnectionError)("no")

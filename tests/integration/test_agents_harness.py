@@ -20,7 +20,7 @@ from tests.integration.agents_helpers import Interruption, ids, interrupted
 def agents(harness: Harness) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """A plain and an async agent that do the same."""
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         return query.upper()
 

@@ -56,7 +56,7 @@ log = logging.getLogger("shop")
 
 
 def test_whatever_an_agent_or_tool_logs_knows_its_run_and_call(harness: Harness, kept: Kept) -> None:
-    @harness.tool(timeout=30)
+    @harness.tool(effect="read", timeout=30)
     def search(query: str) -> str:
         log.info("searching %s", query)
         return query
@@ -85,7 +85,7 @@ def test_whatever_an_agent_or_tool_logs_knows_its_run_and_call(harness: Harness,
 
 
 def test_the_records_of_runs_side_by_side_are_told_apart(harness: Harness, kept: Kept) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     async def fetch(url: str) -> str:
         await asyncio.sleep(0)
         log.info("%s", url)
@@ -125,7 +125,7 @@ def test_jumar_tells_of_resumptions_retries_and_calls_that_may_have_happened(har
     interrupt = Interruption()
     attempts: list[int] = []
 
-    @harness.tool(retries=1)
+    @harness.tool(effect="read", retries=1)
     def search(query: str) -> str:
         attempts.append(1)
         if len(attempts) == 1:
@@ -213,7 +213,7 @@ def test_the_filter_is_named_in_a_dict_of_settings(harness: Harness) -> None:
     }
     logging.config.dictConfig(settings)
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         logging.getLogger("dict-shop").info("looking")
         return query

@@ -17,7 +17,7 @@ from tests.integration.agents_helpers import Interruption, ids, interrupted, sta
 def test_results_come_in_the_order_of_the_items_whoever_is_ready_first(harness: Harness) -> None:
     arrived = {word: threading.Event() for word in "abc"}
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         later = chr(ord(query) + 1)
         if later in arrived:
@@ -39,7 +39,7 @@ def test_results_come_in_the_order_of_the_items_whoever_is_ready_first(harness: 
 
 
 def test_the_branches_of_each_gather_and_map_have_names_of_their_own(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         return query
 
@@ -61,7 +61,7 @@ def test_all_settle_and_the_failure_of_the_lowest_index_is_raised(harness: Harne
     settled: list[int] = []
     last_is_over = threading.Event()
 
-    @harness.tool(errors=(ValueError, KeyError))
+    @harness.tool(effect="read", errors=(ValueError, KeyError))
     def work(number: int) -> int:
         if number < 3:
             assert last_is_over.wait(30)
@@ -93,7 +93,7 @@ def test_a_map_that_fails_keeps_the_result_of_each_item_live_and_on_replay(harne
     interrupt = Interruption()
     worked: list[int] = []
 
-    @harness.tool(errors=(ValueError,))
+    @harness.tool(effect="read", errors=(ValueError,))
     def work(number: int) -> int:
         worked.append(number)
         if number % 2:
@@ -120,7 +120,7 @@ def test_a_map_that_fails_keeps_the_result_of_each_item_live_and_on_replay(harne
 
 
 def test_a_failed_map_that_nobody_catches_fails_the_run(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     def work(number: int) -> int:
         raise ValueError(f"no {number}")
 
@@ -160,11 +160,11 @@ def test_an_interruption_in_one_branch_lets_the_others_be_recorded_and_only_the_
 
 
 def test_tuples_are_the_arguments_of_a_map_and_anything_else_is_the_one_argument(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     def add(one: int, other: int = 10) -> int:
         return one + other
 
-    @harness.tool
+    @harness.tool(effect="read")
     def length(items: list[int]) -> int:
         return len(items)
 
@@ -186,7 +186,7 @@ def test_tuples_are_the_arguments_of_a_map_and_anything_else_is_the_one_argument
 
 
 def test_more_items_than_threads_all_come_back(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     def double(number: int) -> int:
         return number * 2
 
@@ -202,7 +202,7 @@ def test_64_items_run_at_once_and_no_more(harness: Harness) -> None:
     together = threading.Barrier(64)
     threads: set[str] = set()
 
-    @harness.tool
+    @harness.tool(effect="read")
     def meet(number: int) -> int:
         threads.add(threading.current_thread().name)
         if number < 64:
@@ -242,7 +242,7 @@ def test_an_effect_left_out_of_a_branch_on_replay_diverges_at_the_branchs_end(ha
 def test_what_cannot_be_run_is_refused_before_anything_is(harness: Harness, item: Any) -> None:
     called: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         called.append(query)
         return query
@@ -276,13 +276,13 @@ def test_an_async_function_in_a_plain_gather_is_refused(harness: Harness) -> Non
 def test_an_async_gather_takes_tools_functions_and_awaitables(harness: Harness) -> None:
     loop_thread: list[int] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     async def fetch(url: str) -> str:
         loop_thread.append(threading.get_ident())
         await asyncio.sleep(0)
         return url.upper()
 
-    @harness.tool
+    @harness.tool(effect="read")
     def plain(query: str) -> int:
         return threading.get_ident()
 
@@ -304,7 +304,7 @@ def test_an_async_map_fails_and_resumes_as_a_plain_one_does(harness: Harness) ->
     interrupt = Interruption()
     worked: list[int] = []
 
-    @harness.tool(errors=(ValueError,))
+    @harness.tool(effect="read", errors=(ValueError,))
     async def work(number: int) -> int:
         worked.append(number)
         await asyncio.sleep(0)
@@ -330,7 +330,7 @@ def test_awaitables_that_asyncio_gathers_are_matched_in_the_order_they_were_made
     interrupt = Interruption()
     fetched: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     async def fetch(url: str) -> str:
         await asyncio.sleep(0)
         fetched.append(url)

@@ -14,7 +14,7 @@ from tests.integration.agents_helpers import Interruption, ids, interrupted
 
 
 def test_a_step_names_the_calls_inside_it_and_counts_its_entries(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         return query.upper()
 
@@ -49,7 +49,7 @@ def test_a_resumed_run_answers_finished_steps_from_the_record_and_goes_on_in_the
     searched: list[str] = []
     interrupt = Interruption()
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         searched.append(query)
         return query.upper()
@@ -101,7 +101,7 @@ def test_a_step_that_ends_with_an_error_hands_it_on_and_the_agent_may_go_on(harn
 
 
 def test_a_restore_point_is_kept_at_the_start_and_end_of_a_step(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         return query
 
@@ -149,7 +149,7 @@ def test_a_step_in_a_thread_of_its_own_is_a_branch_of_its_own(harness: Harness) 
     interrupt = Interruption()
     searched: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         searched.append(query)
         return query.upper()
@@ -202,7 +202,7 @@ def test_async_steps_in_tasks_of_their_own_are_branches_of_their_own(harness: Ha
     interrupt = Interruption()
     searched: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     async def search(query: str) -> str:
         searched.append(query)
         await asyncio.sleep(0)
@@ -229,7 +229,7 @@ def test_async_steps_in_tasks_of_their_own_are_branches_of_their_own(harness: Ha
 def test_a_step_cannot_be_opened_inside_a_tools_body(harness: Harness) -> None:
     held: list[Run] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         with held[0].step("inside"):
             return query

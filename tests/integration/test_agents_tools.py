@@ -31,7 +31,7 @@ def test_a_tool_is_still_the_function_it_was_made_of(harness: Harness) -> None:
 
 
 def test_an_async_tool_is_still_async(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     async def fetch(url: str) -> str:
         return url
 
@@ -42,7 +42,7 @@ def test_calling_a_tool_by_its_name_inside_a_run_records_the_call(harness: Harne
     interrupt = Interruption()
     searched: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str, limit: int = 5) -> list[str]:
         searched.append(query)
         return [query] * limit
@@ -73,7 +73,7 @@ def test_a_tool_called_inside_another_tools_body_just_runs(harness: Harness) -> 
         note("pay")
         return cents
 
-    @harness.tool
+    @harness.tool(effect="read")
     def lookup(name: str) -> int:
         note("lookup")
         return 5
@@ -101,7 +101,7 @@ def test_an_effect_inside_a_decision_is_refused_as_it_would_not_be_recorded(harn
         paid.append(cents)
         return cents
 
-    @harness.tool
+    @harness.tool(effect="read")
     def lookup(name: str) -> str:
         return name
 
@@ -204,7 +204,7 @@ def test_a_call_from_a_foreign_thread_needs_a_key(harness: Harness) -> None:
     interrupt = Interruption()
     searched: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         searched.append(query)
         return query.upper()
@@ -226,7 +226,7 @@ def test_a_call_from_a_foreign_thread_needs_a_key(harness: Harness) -> None:
 
 
 def test_a_direct_call_from_a_thread_with_the_runs_context_needs_a_key_too(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         return query.upper()
 
@@ -248,7 +248,7 @@ def test_an_effect_from_a_thread_that_knows_no_run_is_refused_while_one_is_live(
         paid.append(cents)
         return cents
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         return query.upper()
 
@@ -290,7 +290,7 @@ def test_a_key_is_given_to_one_call_of_a_run_and_refused_for_a_second(harness: H
 def test_settings_for_one_call_leave_the_tool_as_it_is(harness: Harness) -> None:
     attempts: list[str] = []
 
-    @harness.tool(retries=0)
+    @harness.tool(effect="read", retries=0)
     def search(query: str) -> str:
         attempts.append(query)
         if attempts.count(query) == 1:
@@ -324,7 +324,7 @@ def test_a_tool_made_for_a_library_is_bound_by_the_agent_that_lists_it(harness: 
 def test_an_agent_with_a_list_may_call_what_is_on_it_and_nothing_else(harness: Harness) -> None:
     called: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         called.append("search")
         return query

@@ -181,7 +181,7 @@ def test_an_unannotated_tuple_is_a_list_live_already(harness: Harness, value: An
 def test_what_the_agent_gets_is_not_the_object_that_the_tool_keeps(harness: Harness) -> None:
     kept: list[list[int]] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def make() -> list[int]:
         kept.append([1])
         return kept[-1]
@@ -225,7 +225,7 @@ def test_arguments_of_rich_types_match_on_replay_and_change_nothing_for_the_body
     interrupt = Interruption()
     got: list[Any] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def look(hit: Hit, colours: set[Colour], order: Order | None = None) -> int:
         got.append((hit, colours, order))
         return len(got)
@@ -247,7 +247,7 @@ def test_types_named_inside_a_function_are_found(harness: Harness) -> None:
     class Inner:
         size: int
 
-    @harness.tool
+    @harness.tool(effect="read")
     def make() -> Inner:
         return Inner(5)
 

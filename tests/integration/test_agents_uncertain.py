@@ -119,7 +119,7 @@ def test_a_call_past_its_timeout_is_given_up_and_tried_again(harness: Harness, e
 def test_a_call_past_its_timeout_to_the_end_is_a_call_that_failed(harness: Harness) -> None:
     never = threading.Event()
 
-    @harness.tool(timeout=0.05, retries=0)
+    @harness.tool(effect="read", timeout=0.05, retries=0)
     def slow(name: str) -> str:
         assert never.wait(60)
         return name

@@ -145,7 +145,7 @@ def test_an_odd_exception_of_the_agent_itself_fails_the_run(harness: Harness, na
 def test_the_agents_own_endless_recursion_fails_the_run(harness: Harness) -> None:
     called: list[int] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(depth: int) -> int:
         called.append(depth)
         return depth
@@ -167,7 +167,7 @@ def test_a_tools_endless_recursion_is_a_failed_call(harness: Harness) -> None:
     def dig(depth: int) -> int:
         return dig(depth + 1)
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(depth: int) -> int:
         return dig(depth)
 
@@ -195,7 +195,7 @@ def test_the_end_of_the_process_leaves_the_run_to_be_resumed(harness: Harness, e
             raise once.pop()
         return here
 
-    search = harness.tool(name="search")(lambda: strike("read"))
+    search = harness.tool(effect="read", name="search")(lambda: strike("read"))
 
     @harness.agent
     def agent(run: Run, task: str) -> list[str]:
@@ -215,7 +215,7 @@ def test_the_end_of_the_process_leaves_the_run_to_be_resumed(harness: Harness, e
 def test_the_end_of_the_process_in_an_async_run_does_so_too(harness: Harness, end: BaseException) -> None:
     once = [end]
 
-    @harness.tool
+    @harness.tool(effect="read")
     async def search(query: str) -> str:
         await asyncio.sleep(0)
         if once:
@@ -288,7 +288,7 @@ def test_an_agent_that_swallows_an_interruption_in_an_effect_does_not_complete_o
 
 
 def test_what_ends_an_iteration_cannot_be_declared_away(harness: Harness) -> None:
-    @harness.tool(errors=(StopIteration,))
+    @harness.tool(effect="read", errors=(StopIteration,))
     def work(name: str) -> int:
         raise StopIteration(5)
 
@@ -307,7 +307,7 @@ def test_what_ends_an_iteration_cannot_be_declared_away(harness: Harness) -> Non
 
 
 def test_an_error_of_jumars_raised_by_a_tool_is_that_tools_failure_and_no_signal(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     def work(name: str) -> int:
         raise UsageError("inside the tool", hint="mend the tool")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import jumar
-from jumar import AsyncRun, Harness, Run
+from jumar import AsyncRun, Harness, NotHappened, Run
 from jumar.errors import InvalidReference, NotStorable, NotSupported, UsageError
 from tests.integration.agents_helpers import ids
 
@@ -34,7 +34,7 @@ def test_a_tools_option_of_a_later_version_is_refused(harness: Harness, option: 
         with pytest.raises(NotSupported, match=rf"{option}=.*not in this version") as caught:
             decorate(name="t", **{option: LATER_TOOL[option]})(print)  # type: ignore[call-overload]
         assert (caught.value.exit_code, caught.value.safe) == (2, "Nothing was changed.")
-        assert "Leave the option out" in caught.value.hint
+        assert "Leave the option out" in caught.value.hint or option == "effect"
 
 
 def test_what_undoes_a_call_is_refused(harness: Harness) -> None:
@@ -91,7 +91,7 @@ def test_an_option_that_no_version_has_is_named(harness: Harness) -> None:
         lambda: harness.tool(colour="red")(print),
         lambda: harness.agent(colour="red"),
         lambda: harness.run(agent, "x", colour="red"),
-        lambda: harness.tool(name="t")(lambda: None).using(colour="red"),  # type: ignore[call-arg]
+        lambda: harness.tool(effect="read", name="t")(lambda: None).using(colour="red"),  # type: ignore[call-arg]
     ):
         with pytest.raises(UsageError, match="has no option 'colour'"):
             ask()
@@ -104,7 +104,7 @@ NONSENSE_TOOL: list[dict[str, Any]] = [
     *({"retries": value} for value in (-1, 1.5, "2", True, 10_000, float("nan"))),
     *({"timeout": value} for value in (0, -1, "5", True, float("nan"), float("inf"), 1e300)),
     *({"settle": value} for value in (-1, "5", float("nan"), float("inf"))),
-    *({"effect": value} for value in ("", "READ", "delete", None, 5, ["read"])),
+    *({"effect": value} for value in ("", "READ", "delete", 5, ["read"])),
     *({"errors": value} for value in (["x"], "x", 5, None, [None], [ValueError, 5], BaseException)),
     *({"not_applied": value} for value in (["x"], 5, [object], [ValueError("x")])),
     *({"name": value} for value in ("a b", "a.b", "1a", "搜索", "a" * 65, "a\x00", 5, ["a"])),
@@ -117,12 +117,12 @@ def test_a_tool_with_nonsense_for_an_option_is_not_made(harness: Harness, option
         return query
 
     with pytest.raises(UsageError) as caught:
-        harness.tool(**options)(search)  # type: ignore[call-overload]
+        harness.tool(**{"effect": "read", **options})(search)
     (option,) = options
     assert option in caught.value.what or "cannot name a tool" in caught.value.what
     assert caught.value.exit_code == 2
     # Nothing is left of it: the name is free.
-    harness.tool(search)
+    harness.tool(effect="read")(search)
 
 
 @pytest.mark.parametrize(
@@ -197,14 +197,14 @@ def test_a_task_label_that_cannot_be_kept_is_refused_and_no_run_is_made(harness:
 @pytest.mark.parametrize("value", [5, "search", None, object(), [print]], ids=repr)
 def test_what_is_no_function_is_no_tool_and_no_agent(harness: Harness, value: Any) -> None:
     with pytest.raises(UsageError, match="cannot be a tool: it is no function"):
-        harness.tool(name="t")(value)
+        harness.tool(effect="read", name="t")(value)
     with pytest.raises(UsageError, match="cannot be an agent: it is no function"):
         harness.agent(name="a")(value)
 
 
 def test_a_function_that_does_not_tell_its_arguments_is_no_tool(harness: Harness) -> None:
     with pytest.raises(UsageError, match="does not tell its arguments"):
-        harness.tool(min)
+        harness.tool(effect="read")(min)
 
 
 def bad_agents() -> Iterator[Any]:
@@ -240,7 +240,7 @@ def test_a_generator_is_no_agent(harness: Harness) -> None:
 
 
 def test_two_tools_or_agents_of_one_name_are_refused(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         return query
 
@@ -248,12 +248,12 @@ def test_two_tools_or_agents_of_one_name_are_refused(harness: Harness) -> None:
         return query
 
     with pytest.raises(UsageError, match="two tools are called search") as caught:
-        harness.tool(name="search")(another)
+        harness.tool(effect="read", name="search")(another)
     assert "tool(name='...')" in caught.value.hint
 
     def agent(run: Run, task: str) -> None: ...
 
-    library = jumar.tool(name="search")(another)
+    library = jumar.tool(effect="read", name="search")(another)
     with pytest.raises(UsageError, match="two tools are called search"):
         harness.agent(tools=[library])(agent)
 
@@ -264,9 +264,9 @@ def test_two_tools_or_agents_of_one_name_are_refused(harness: Harness) -> None:
 
 
 def test_a_tool_is_not_made_of_a_tool(harness: Harness) -> None:
-    search = harness.tool(name="search")(lambda query: query)
+    search = harness.tool(effect="read", name="search")(lambda query: query)
     with pytest.raises(UsageError, match="is a tool already"):
-        harness.tool(search)
+        harness.tool(effect="read")(search)
 
 
 @pytest.mark.parametrize("tools", [5, "search", [print], [None], ["search"]], ids=repr)
@@ -283,9 +283,9 @@ def test_a_type_that_can_never_be_stored_is_refused_when_the_tool_is_declared(ha
         return harness
 
     with pytest.raises(NotStorable, match="can be read only once"):
-        harness.tool(lines)
+        harness.tool(effect="read")(lines)
     with pytest.raises(NotStorable, match="There is no way to store a `Harness`") as caught:
-        harness.tool(thing)
+        harness.tool(effect="read")(thing)
     assert "register_codec" in caught.value.hint
 
 
@@ -293,7 +293,7 @@ def test_a_type_that_is_found_nowhere_is_named_when_the_tool_is_first_used(harne
     def make(path: str) -> Nowhere:  # type: ignore[name-defined]  # noqa: F821
         return path
 
-    tool = harness.tool(make)
+    tool = harness.tool(effect="read")(make)
 
     @harness.agent
     def agent(run: Run, task: str) -> str:
@@ -305,7 +305,7 @@ def test_a_type_that_is_found_nowhere_is_named_when_the_tool_is_first_used(harne
 
 
 def test_a_probe_is_for_an_external_tool_and_of_its_kind(harness: Harness) -> None:
-    read = harness.tool(name="read")(lambda query: query)
+    read = harness.tool(effect="read", name="read")(lambda query: query)
     pay = harness.tool(effect="external", name="pay")(lambda cents: cents)
 
     async def probe(cents: int) -> Any: ...
@@ -320,10 +320,33 @@ def test_a_bound_argument_counts(harness: Harness) -> None:
     def search(where: str, query: str) -> str:
         return where + query
 
-    tool = harness.tool(name="search")(functools.partial(search, "logs:"))
+    tool = harness.tool(effect="read", name="search")(functools.partial(search, "logs:"))
 
     @harness.agent
     def agent(run: Run, task: str) -> str:
         return run.call(tool, task)
 
     assert harness.run(agent, "x").unwrap() == "logs:x"
+
+
+def test_a_tool_that_does_not_say_what_repeating_it_would_do_is_not_made(harness: Harness) -> None:
+    def search(word: str) -> str:
+        return word
+
+    for make in (harness.tool, harness.tool(), jumar.tool, jumar.tool()):
+        with pytest.raises(UsageError, match="does not say what repeating it would do") as caught:
+            make(search)
+        assert all(effect in caught.value.hint for effect in ('"read"', '"idempotent"', '"external"'))
+
+
+def test_a_probe_that_cannot_take_its_tools_arguments_is_refused_at_once(harness: Harness) -> None:
+    @harness.tool(effect="external")
+    def pay(invoice: str, cents: int) -> int:
+        return cents
+
+    def wrong(invoice: str) -> NotHappened:
+        raise AssertionError
+
+    with pytest.raises(UsageError, match=r"the probe of pay takes \(invoice\)") as caught:
+        pay.probe(wrong)
+    assert "(invoice, cents)" in caught.value.hint

@@ -20,11 +20,11 @@ def test_a_run_is_not_used_inside_a_tools_body(harness: Harness) -> None:
     held: list[Run] = []
     refused: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         return query
 
-    @harness.tool
+    @harness.tool(effect="read")
     def work(name: str) -> int:
         run = held[0]
         for ask in (
@@ -62,7 +62,7 @@ def test_a_run_is_not_used_after_its_agent_has_ended(harness: Harness, ending: s
     held: list[Run] = []
     called: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         called.append(query)
         return query
@@ -110,7 +110,7 @@ def test_a_thread_that_outlives_its_agent_gets_an_ordinary_error(harness: Harnes
     said: list[BaseException] = []
     threads: list[threading.Thread] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         return query
 
@@ -137,7 +137,7 @@ def test_a_thread_that_outlives_its_agent_gets_an_ordinary_error(harness: Harnes
 def test_a_run_is_not_used_inside_another_run(harness: Harness) -> None:
     outer: list[Run] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         return query
 
@@ -189,7 +189,7 @@ def test_an_async_tool_is_not_called_by_a_plain_agent(harness: Harness) -> None:
 
 
 def test_what_was_never_awaited_is_no_result(harness: Harness) -> None:
-    @harness.tool
+    @harness.tool(effect="read")
     async def fetch(url: str) -> str:
         return url
 
@@ -221,7 +221,7 @@ def test_an_async_model_or_value_is_refused_by_a_plain_agent(harness: Harness) -
 def test_a_plain_tool_called_directly_in_an_async_run_says_how_to_call_it(harness: Harness) -> None:
     called: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         called.append(query)
         return query
@@ -241,7 +241,7 @@ def test_a_call_from_a_task_that_is_no_branch_needs_a_key(harness: Harness) -> N
     interrupt = Interruption()
     fetched: list[str] = []
 
-    @harness.tool
+    @harness.tool(effect="read")
     async def fetch(url: str) -> str:
         fetched.append(url)
         return url
@@ -265,11 +265,11 @@ def test_a_tool_that_answers_something_to_be_awaited_is_refused_in_a_plain_run(h
     async def later() -> int:
         return 5
 
-    @harness.tool
+    @harness.tool(effect="read")
     def work(name: str) -> Any:
         return later()
 
-    @harness.tool(timeout=30)
+    @harness.tool(effect="read", timeout=30)
     def slow(name: str) -> Any:
         return later()
 
@@ -294,7 +294,7 @@ def test_a_run_that_must_wait_does_so_whatever_its_agent_catches(harness: Harnes
         called.append(cents)
         raise ConnectionError("cut")
 
-    @harness.tool
+    @harness.tool(effect="read")
     def search(query: str) -> str:
         called.append(query)
         return query

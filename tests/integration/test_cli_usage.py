@@ -189,8 +189,8 @@ def test_the_stores_flag_beats_the_harness_and_may_stand_before_or_after_the_com
 
 def test_a_store_of_no_known_kind_is_refused(site: Site) -> None:
     done = site.here("runs", "--store", "runs.db")
-    assert done.code == 4
-    assert "sqlite:///PATH" in done.err
+    assert done.code == 2
+    assert "Did you mean sqlite:///runs.db?" in " ".join(done.err.split())
     assert site.here("runs", "--store", "postgresql://host/db").code == 2
 
 

@@ -34,7 +34,7 @@ class Plan:
     files: list[str]
 
 
-@harness.tool
+@harness.tool(effect="read")
 def plain(query: str) -> list[Hit]:
     return [Hit(query)]
 
@@ -54,7 +54,7 @@ async def fetch(url: str) -> bytes:
     return b""
 
 
-@jumar.tool
+@jumar.tool(effect="read")
 def lone(number: int) -> int:
     return number
 
@@ -136,12 +136,12 @@ from jumar import AsyncRun, Harness, Run
 harness = Harness("memory:")
 
 
-@harness.tool
+@harness.tool(effect="read")
 def search(query: str, limit: int = 5) -> list[str]:
     return [query]
 
 
-@harness.tool
+@harness.tool(effect="read")
 async def fetch(url: str) -> bytes:
     return b""
 
@@ -190,7 +190,7 @@ async def anagent(run: AsyncRun, task: str) -> int:
 def one() -> None: ...
 
 
-@harness.tool(retries="2")  # error
+@harness.tool(effect="read", retries="2")  # error
 def two() -> None: ...
 
 harness.run(agent, 5)  # error

@@ -234,5 +234,5 @@ def test_a_result_that_could_not_be_stored_names_its_place() -> None:
     error = raised(failure, "pay.1", ())
     assert isinstance(error, ResultNotStorable)
     assert (error.path, error.call_id, error.hint) == ("$.a", "pay.1", "Return data.")
-    assert error.what == "call pay.1 happened, but its result cannot be stored: `$.a` is a function."
+    assert error.what == "call pay.1 happened, but its result cannot be used: `$.a` is a function."
     assert "not sent again" in error.safe

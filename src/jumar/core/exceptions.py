@@ -50,7 +50,7 @@ def raised(failure: Failure, call_id: str, declared: Types) -> Exception:
     """The exception for a recorded failure: of the declared type where it has one, else CallFailed."""
     if failure.type_name == _NOT_STORABLE and failure.path is not None:
         return ResultNotStorable(
-            f"call {call_id} happened, but its result cannot be stored: {failure.message}",
+            f"call {call_id} happened, but its result cannot be used: {failure.message}",
             path=failure.path,
             call_id=call_id,
             type_name=failure.type_name,

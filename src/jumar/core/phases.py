@@ -38,7 +38,8 @@ STATUSES: dict[Status, tuple[Status, ...]] = {
 }
 
 FINAL: frozenset[Status] = frozenset({Status.COMPLETED, Status.CANCELLED})
-CLAIMABLE: frozenset[Status] = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSED})
+# A FAILED run may be taken up again once the cause is mended: what is recorded answers, failures included.
+CLAIMABLE: frozenset[Status] = frozenset(Status) - FINAL
 
 # An advance that leaves the phase as it is (a checkpoint, a step, a retry) is legal everywhere but where the run
 # stopped.

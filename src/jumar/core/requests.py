@@ -2,13 +2,16 @@
 
 A flow is a generator: it yields a request and receives the answer, so one flow serves the plain and the asyncio
 driver, and every yield is a point where a test can crash, delay or reorder.  A request's `__iter__` yields itself,
-which types the answer: `ack = yield from Commit(advance)`.
+which types the answer: `ack = yield from Commit(advance)`.  Those that every call needs are Structs, which are made
+in C.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from jumar.core.changes import Change, Outcome
 from jumar.core.records import LeaseTime
@@ -40,14 +43,11 @@ class Lane:
         self.version = version
 
 
-class Commit(Request[Outcome]):
+class Commit(Struct, Request[Outcome], frozen=True, eq=False):
     """Write a change and answer once it is on disk (or refused).  A StoreError is thrown into the flow."""
 
-    __slots__ = ("change", "lane")
-
-    def __init__(self, change: Change, lane: Lane | None = None) -> None:
-        self.change = change
-        self.lane = lane
+    change: Change
+    lane: Lane | None = None
 
 
 class Load(Request[T]):
@@ -74,26 +74,23 @@ class Sleep(Request[None]):
         self.seconds = seconds
 
 
-class Attempt:
+class Attempt(Struct, eq=False):
     """How an invoked body ended.
 
     Times are wall-clock milliseconds, but for `over_at`, which is the lease clock's when the body ended, None while
     it goes on past its timeout.  A late end fills in `value` or `error`, then `over_at`, then calls `late`.
     """
 
-    __slots__ = ("ended_at", "error", "late", "over_at", "started_at", "timed_out", "value")
-
-    def __init__(self) -> None:
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.timed_out = False
-        self.started_at = 0
-        self.ended_at = 0
-        self.over_at: int | None = None
-        self.late: Callable[[], None] | None = None
+    value: Any = None
+    error: BaseException | None = None
+    timed_out: bool = False
+    started_at: int = 0
+    ended_at: int = 0
+    over_at: int | None = None
+    late: Callable[[], None] | None = None
 
 
-class Invoke(Request[Attempt]):
+class Invoke(Struct, Request[Attempt], frozen=True, eq=False):
     """Run a body of the user's: it answers how that ended and never throws.
 
     `scope` is what `current_call()` sees meanwhile.  After `timeout` seconds the answer is given as timed out, and
@@ -101,23 +98,12 @@ class Invoke(Request[Attempt]):
     `threaded` sends a plain body of an async run to a worker thread.
     """
 
-    __slots__ = ("args", "body", "kwargs", "scope", "threaded", "timeout")
-
-    def __init__(
-        self,
-        body: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        scope: Any,
-        timeout: float | None = None,
-        threaded: bool = False,
-    ) -> None:
-        self.body = body
-        self.args = args
-        self.kwargs = kwargs
-        self.scope = scope
-        self.timeout = timeout
-        self.threaded = threaded
+    body: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    scope: Any
+    timeout: float | None = None
+    threaded: bool = False
 
 
 class Fan(Request[list[Attempt]]):

@@ -142,6 +142,7 @@ class EventKind(Label):
     STEP_ENDED = 13
     DIVERGED = 14
     PROBED = 15
+    CALL_STARTED = 16
 
 
 def mask(*members: IntEnum) -> int:

@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from jumar.core.naming import below, entered, idempotency_key, step_part
 from jumar.core.states import CallKind, Effect
 from jumar.errors import UsageError
@@ -52,28 +54,16 @@ class Branch:
         return below(self.step, entered(word, times))
 
 
-class CurrentCall:
+class CurrentCall(Struct, frozen=True, eq=False):
     """The call whose body is running, as `jumar.current_call()` answers it."""
 
-    __slots__ = ("_args_digest", "attempt", "call_id", "effect", "kind", "run_id", "tool")
-
-    def __init__(
-        self,
-        run_id: str,
-        call_id: str,
-        args_digest: bytes,
-        kind: CallKind,
-        tool: str,
-        effect: Effect,
-        attempt: int,
-    ) -> None:
-        self.run_id = run_id
-        self.call_id = call_id
-        self._args_digest = args_digest
-        self.kind = kind
-        self.tool = tool
-        self.effect = effect
-        self.attempt = attempt
+    run_id: str
+    call_id: str
+    _args_digest: bytes
+    kind: CallKind
+    tool: str
+    effect: Effect
+    attempt: int
 
     @property
     def idempotency_key(self) -> str:
@@ -84,16 +74,13 @@ class CurrentCall:
         return f"<call {self.call_id} of run {self.run_id}, attempt {self.attempt}>"
 
 
-class Scope:
+class Scope(Struct, frozen=True, eq=False):
     """What the context variable holds: the live run, the branch, and the call whose body this is, if any."""
 
-    __slots__ = ("branch", "call", "live", "waits")
-
-    def __init__(self, live: LiveRun, branch: Branch, call: CurrentCall | None = None, waits: bool = False) -> None:
-        self.live = live
-        self.branch = branch
-        self.call = call
-        self.waits = waits  # code of an async run, whose calls must be awaited
+    live: LiveRun
+    branch: Branch
+    call: CurrentCall | None = None
+    waits: bool = False  # code of an async run, whose calls must be awaited
 
     def settle_in(self, home: Any) -> None:
         """Called by the driver in the thread or task that is about to run this branch."""
@@ -134,6 +121,4 @@ def current_call() -> CurrentCall | None:
     return None if scope is None else scope.call
 
 
-def this_thread() -> int:
-    """What a branch of a plain run has as its home."""
-    return get_ident()
+this_thread = get_ident  # what a branch of a plain run has as its home

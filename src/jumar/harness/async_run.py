@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from typing import Any, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, overload
 
 from jumar.engine.drivers.aio import adrive
+from jumar.engine.flows.calls import Call
 from jumar.harness.face import Face
 from jumar.harness.tools import Bound, Tool
 
@@ -38,7 +39,7 @@ class AsyncRun(Face):
     def call(self, tool: Tool[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
     def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Call an async or plain tool; see `Run.call`."""
-        return adrive(self._perform(self._tool_call(tool, args, kwargs)), self._live.io)
+        return self._asked("call", self._tool_call(tool, args, kwargs))
 
     @overload
     def decide(
@@ -84,7 +85,7 @@ class AsyncRun(Face):
         **kwargs: Any,
     ) -> Coroutine[Any, Any, Any]:
         """Ask a model; see `Run.decide`."""
-        return adrive(self._perform(self._decision(model, args, kwargs, returns, key, retries, timeout)), self._live.io)
+        return self._asked("decide", self._decision(model, args, kwargs, returns, key, retries, timeout))
 
     @overload
     def value(
@@ -98,7 +99,7 @@ class AsyncRun(Face):
     def value(self, name: str, source: T, *, returns: Any = ..., key: str | None = ...) -> Coroutine[Any, Any, T]: ...
     def value(self, name: str, source: Any, *, returns: Any = None, key: str | None = None) -> Coroutine[Any, Any, Any]:
         """Record a value once; see `Run.value`."""
-        return adrive(self._perform(self._value(name, source, returns, key)), self._live.io)
+        return self._asked("value", self._value(name, source, returns, key))
 
     @overload
     async def gather(self, a: Item[A], /) -> tuple[A]: ...
@@ -151,7 +152,14 @@ class AsyncRun(Face):
     ) -> Coroutine[Any, Any, Any]:
         """The base of `decide` and `call`, for integrations; see `Run.record`.  `body` may be async."""
         call = self._record(kind, name, args, body, key, effect, codec, usage, plan)
-        return adrive(self._perform(call), self._live.io)
+        return self._asked("record", call)
+
+    def _asked(self, method: str, call: Call) -> Coroutine[Any, Any, Any]:
+        """The coroutine that answers a call, under the name Python should use where it is never awaited."""
+        coroutine: Any = adrive(self._perform(call), self._live.io)
+        coroutine.__qualname__ = f"run.{method}({call.call_id})"
+        answer: Coroutine[Any, Any, Any] = coroutine
+        return answer
 
     def _home(self) -> Any:
         return asyncio.current_task()

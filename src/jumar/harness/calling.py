@@ -109,8 +109,18 @@ class AnswerCodec:
             try:
                 return self._inner.round_trip(value)
             except NotStorable:
-                value = self._inner.decode(value.encode("utf-8", "surrogatepass"))
+                value = self._read(value)
         return self._inner.round_trip(value)
+
+    def _read(self, text: str) -> Any:
+        try:
+            return self._inner.decode(text.encode("utf-8", "surrogatepass"))
+        except NotStorable as error:
+            raise NotStorable(
+                f"the model's text is no JSON of what was asked for: {error.what}",
+                path=error.path,
+                hint="The text is kept with the call (`jumar show RUN --json`); ask again, or decide without returns=.",
+            ) from error
 
     def decode(self, data: bytes) -> Any:
         """The answer that was recorded."""

@@ -150,7 +150,7 @@ class Face:
         policy = ToolPolicy(
             _KINDS[kind],
             label_of(check_label("a record", name)),
-            effect_named(effect),
+            effect_named(effect, f"record {name}"),
             codec_for(Any if codec is None else codec),
             usage=usage,
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
 
 from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
 from jumar.core.naming import check_label, check_run_id, is_storable, slug
@@ -26,7 +26,7 @@ from jumar.harness.agents import AgentSpec, agent_spec
 from jumar.harness.binding import caller_names
 from jumar.harness.options import several, whole
 from jumar.harness.results import Report, RunInfo, RunResult, RunView, TraceLine
-from jumar.harness.tools import Tool, ToolSpec, decorated, spec_of
+from jumar.harness.tools import Tool, ToolOptions, ToolSpec, decorated, spec_of
 from jumar.harness.views import run_info, run_view, status_named, trace_lines
 from jumar.stores.opening import check_address
 
@@ -166,31 +166,16 @@ class Harness:
 
     # --- Declaring. ---
 
-    @overload
-    def tool(self, function: Callable[Q, R], /) -> Tool[Q, R]: ...
-    @overload
-    def tool(
-        self,
-        /,
-        *,
-        effect: str = ...,
-        name: str | None = ...,
-        retries: int | None = ...,
-        timeout: float | None = ...,
-        not_applied: Iterable[type[BaseException]] = ...,
-        errors: Iterable[type[BaseException]] = ...,
-        settle: float | None = ...,
-        **later: Any,
-    ) -> Callable[[Callable[Q, R]], Tool[Q, R]]: ...
-    def tool(self, function: Any = None, /, **options: Any) -> Any:
+    def tool(self, function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[Callable[Q, R]], Tool[Q, R]]:
         """Make a function a tool of this harness; see `jumar.tool` for the options."""
         names = caller_names(1)
 
-        def decorate(function: Callable[..., Any]) -> Any:
-            tool = decorated(function, options, names)
+        def decorate(function: Callable[Q, R]) -> Tool[Q, R]:
+            tool: Tool[Q, R] = decorated(function, dict(options), names)
             self._add_tool(spec_of(tool))
             return tool
 
+        # Used without an effect, as a bare decorator, it is given the function itself: then it says what is missing.
         return decorate if function is None else decorate(function)
 
     def _add_tool(self, spec: ToolSpec) -> None:

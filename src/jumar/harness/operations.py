@@ -158,7 +158,13 @@ class Operations:
         assert isinstance(outcome, Ack)
 
     def _open_request(self, run: RunRecord, call_id: str) -> RequestRecord:
-        found = [request for request in self.store.requests(run.run_no) if request.call_id == call_id]
+        asked = self.store.requests(run.run_no)
+        found = [request for request in asked if request.call_id == call_id]
+        if not found:  # as for runs, a unique end of an id will do: what `show` prints under its step
+            found = [request for request in asked if request.call_id.endswith(f".{call_id}")]
+            if len({request.call_id for request in found}) > 1:
+                names = ", ".join(sorted({request.call_id for request in found}))
+                raise RequestNotFound(f"{call_id} may mean any of {names}", hint="Give the whole id.")
         for request in found:
             if request.verdict is None and request.kind is RequestKind.RESOLVE:
                 return request

@@ -11,12 +11,23 @@ from jumar.errors import NotSupported, UsageError
 EFFECTS = {"read": Effect.READ, "idempotent": Effect.IDEMPOTENT, "external": Effect.EXTERNAL}
 
 
-def effect_named(name: Any) -> Effect:
-    """The effect of this name."""
+_MEANINGS = (
+    '"read" where repeating changes nothing, "idempotent" where it changes nothing more given the same key, '
+    '"external" where it is done twice'
+)
+
+
+def effect_named(name: Any, whose: str) -> Effect:
+    """The effect of this name.  There is no default: a tool taken for harmless would be repeated after a crash."""
     if name == "write":
-        raise NotSupported("effect='write' is not in this version")
+        raise NotSupported(
+            "effect='write' is not in this version",
+            hint='Declare it "external", with a probe that looks at the files; or keep it out of the agent.',
+        )
+    if name is None:
+        raise UsageError(f"{whose} does not say what repeating it would do", hint=f"Give it effect=...: {_MEANINGS}.")
     if not isinstance(name, str) or name not in EFFECTS:
-        raise UsageError(f"effect={name!r} is not known", hint=f"Use one of {', '.join(map(repr, EFFECTS))}.")
+        raise UsageError(f"effect={name!r} is not known", hint=f"Use {_MEANINGS}.")
     return EFFECTS[name]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Required, TypedDict, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
@@ -146,33 +146,35 @@ def is_tool(value: Any) -> bool:
     return isinstance(getattr(value, _SPEC, None), ToolSpec)
 
 
-@overload
-def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
-@overload
-def tool(
-    *,
-    effect: str = ...,
-    name: str | None = ...,
-    retries: int | None = ...,
-    timeout: float | None = ...,
-    not_applied: Iterable[type[BaseException]] = ...,
-    errors: Iterable[type[BaseException]] = ...,
-    settle: float | None = ...,
-    **later: Any,
-) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
-def tool(function: Any = None, /, **options: Any) -> Any:
+class ToolOptions(TypedDict, total=False):
+    """The options of a tool; see `tool`."""
+
+    effect: Required[str]
+    name: str | None
+    retries: int | None
+    timeout: float | None
+    not_applied: type[BaseException] | Iterable[type[BaseException]]
+    errors: type[BaseException] | Iterable[type[BaseException]]
+    settle: float | None
+
+
+def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]:
     """Make a function a tool, for a harness that lists it in an agent's `tools=[...]`.
 
-    `effect` says what repeating a call would do: "read" (nothing; the default), "idempotent" (nothing more, given the
+    `effect` says what repeating a call would do: "read" (nothing), "idempotent" (nothing more, given the
     same idempotency key), "external" (it would happen twice).  `retries` is the number of further attempts after a
     passing failure (2 by default), `timeout` seconds.  `not_applied` lists exceptions that promise the call did not
     happen, `errors` those that the agent gets as they are and that promise the same.  `settle` is the number of
     seconds after an attempt's end within which a late effect is still reckoned with (two lease ttls by default).
     """
     names = caller_names(1)
-    if function is not None:
-        return decorated(function, {}, names)
-    return lambda function: decorated(function, options, names)
+
+    def decorate(function: Callable[P, R]) -> Tool[P, R]:
+        tool: Tool[P, R] = decorated(function, dict(options), names)
+        return tool
+
+    # Used without an effect, as a bare decorator, it is given the function itself: then it says what is missing.
+    return decorate if function is None else decorate(function)
 
 
 def decorated(function: Callable[..., Any], options: dict[str, Any], names: dict[str, Any]) -> Any:
@@ -186,22 +188,24 @@ def decorated(function: Callable[..., Any], options: dict[str, Any], names: dict
             f"{function!r} does not tell its arguments, so it cannot be a tool",
             hint="Wrap it in a function of your own.",
         )
-    return _wrapped(ToolSpec(function, _checked(function, dict(options)), names))
+    return _wrapped(ToolSpec(function, _checked(function, options), names))
 
 
 def _checked(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
-    effect = effect_named(options.pop("effect", "read"))
-    name = options.pop("name", None) or getattr(function, "__name__", "")
-    checked: dict[str, Any] = {"kind": CallKind.TOOL, "name": check_name("a tool", name), "effect": effect}
-    retries = options.pop("retries", None)
-    checked["retries"] = _DEFAULT_RETRIES if retries is None else whole("retries", retries)
-    checked["timeout"] = seconds("timeout", options.pop("timeout", None), zero=False)
-    checked["settle"] = seconds("settle", options.pop("settle", None), zero=True)
-    for lists in ("not_applied", "errors"):
-        checked[lists] = exception_types(lists, options.pop(lists, ()))
-    for option in options:
+    for option in options.keys() - ToolOptions.__annotations__.keys():
         _refuse(option)
-    return checked
+    name = options.get("name") or getattr(function, "__name__", "")
+    retries = options.get("retries")
+    return {
+        "kind": CallKind.TOOL,
+        "name": check_name("a tool", name),
+        "effect": effect_named(options.get("effect"), f"tool {name}"),
+        "retries": _DEFAULT_RETRIES if retries is None else whole("retries", retries),
+        "timeout": seconds("timeout", options.get("timeout"), zero=False),
+        "settle": seconds("settle", options.get("settle"), zero=True),
+        "not_applied": exception_types("not_applied", options.get("not_applied", ())),
+        "errors": exception_types("errors", options.get("errors", ())),
+    }
 
 
 _LATER = frozenset(
@@ -284,8 +288,23 @@ def _probe(spec: ToolSpec, function: Any) -> Any:
         raise UsageError(f"{spec.name} is {spec.effect.label}; only an external tool is asked whether it happened")
     if inspect.iscoroutinefunction(function) and not spec.is_async:
         raise UsageError(f"the probe of {spec.name} is async, and the tool is not")
+    _takes_the_same(spec, function)
     spec.answer_probe(function)
     return function
+
+
+def _takes_the_same(spec: ToolSpec, probe: Any) -> None:
+    """A probe is asked with its tool's own arguments; one that cannot take them would never answer."""
+    theirs = inspect.signature(probe).parameters.values()
+    if any(parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in theirs):
+        return
+    ours = [parameter.name for parameter in spec.binder.signature.parameters.values()]
+    needed = [parameter.name for parameter in theirs if parameter.default is parameter.empty]
+    if len(theirs) < len(ours) or len(needed) > len(ours):
+        raise UsageError(
+            f"the probe of {spec.name} takes ({', '.join(parameter.name for parameter in theirs)})",
+            hint=f"It is asked with the tool's own arguments: ({', '.join(ours)}).",
+        )
 
 
 def _compensate(spec: ToolSpec) -> Any:

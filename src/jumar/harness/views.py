@@ -9,7 +9,7 @@ import msgspec
 
 from jumar.core.phases import FINAL
 from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RunRecord
-from jumar.core.states import CallState, EventKind, Status
+from jumar.core.states import CallState, Effect, EventKind, Status
 from jumar.core.store import Store
 from jumar.harness.results import CallView, CheckpointView, RunInfo, RunView, TraceLine, WaitingOn
 
@@ -133,7 +133,8 @@ def _event_line(event: EventRecord, names: dict[int, str]) -> TraceLine:
 def _call_lines(record: CallRecord) -> list[TraceLine]:
     detail = f"attempt {record.attempt}" if record.attempt > 1 else ""
     lines = []
-    if record.started_at:
+    # The starts of an effect are events, one an attempt; its row knows the last alone.
+    if record.started_at and record.effect is Effect.READ:
         lines.append(TraceLine(record.started_at, "started", record.call_id, record.epoch, detail))
     if record.ended_at is not None and record.state is not CallState.UNCERTAIN:
         lines.append(TraceLine(record.ended_at, record.state.label, record.call_id, record.epoch, detail))

@@ -105,5 +105,5 @@ def _laden(change: Advance, riders: Riders) -> Advance:
         calls=change.calls + tuple(riders.calls),
         changes=change.changes + tuple(riders.changes),
         artifacts=change.artifacts + riders.context,
-        events=change.events + tuple(riders.events),
+        events=tuple(riders.events) + change.events,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.core.changes import CallChange
 from jumar.core.failures import Sorted, backoff
-from jumar.core.records import Failure
+from jumar.core.records import EventRecord, Failure
 from jumar.core.requests import Attempt, Flow, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Level
 from jumar.core.uncertain import Ended, Judgement, judge
@@ -105,11 +105,12 @@ def _start(call: Call, attempt: int, *, new: bool) -> Flow[int]:
     now = live.clock()
     dispatch_by = now + live.settings.dispatch_ms
     wall = live.wall()
+    told = (EventRecord(EventKind.CALL_STARTED, wall, call.seq, live.epoch, f"attempt {attempt}"),)
     if new:
         record, artifacts = new_record(
             call, CallState.STARTED, attempt, boot=live.run.boot, dispatch_by=dispatch_by, started_at=wall
         )
-        yield from advance(live, calls=(record,), artifacts=artifacts)
+        yield from advance(live, calls=(record,), artifacts=artifacts, events=told)
         return dispatch_by
     change = CallChange(
         seq=call.seq,
@@ -121,7 +122,7 @@ def _start(call: Call, attempt: int, *, new: bool) -> Flow[int]:
         started_at=wall,
         checksum=call.checksum(CallState.STARTED),
     )
-    yield from advance(live, changes=(change,))
+    yield from advance(live, changes=(change,), events=told)
     return dispatch_by
 
 

@@ -29,12 +29,9 @@ from jumar.engine.scope import Scope
 from jumar.errors import (
     CallFailed,
     IntegrityError,
-    JumarError,
     LeaseHeld,
     NotStorable,
     ReplayDiverged,
-    RunEnded,
-    RunNotFound,
     Stopped,
 )
 
@@ -121,25 +118,13 @@ def take_over(
         if outcome.guard is Guard.NOT_DUE and outcome.run is not None:
             return outcome.run
         if outcome.guard is not Guard.HELD or outcome.run is None:
-            raise _claim_error(outcome)
+            raise outcome.error()
         run = outcome.run
         lease = (run.epoch, run.lease_until)
         if not wait or (found is not None and lease != found):
             raise LeaseHeld(outcome.detail)
         found = lease
         yield from _until_free(run, waiting)
-
-
-def _claim_error(refusal: Refusal) -> JumarError:
-    run = refusal.run
-    if refusal.guard is Guard.NOT_FOUND:
-        return RunNotFound(refusal.detail)
-    if run is not None and run.status is Status.FAILED:
-        return RunEnded(
-            f"run {run.run_id} has failed ({run.error_type}: {run.error_message})",
-            hint="See where with `jumar show RUN`; start a new run once the cause is mended.",
-        )
-    return refusal.error()
 
 
 def _until_free(run: RunRecord, waiting: Callable[[float], None] | None) -> Flow[None]:

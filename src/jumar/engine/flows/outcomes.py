@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from jumar.core import exceptions
 from jumar.core.changes import Ack, CallChange
 from jumar.core.checksums import call_agrees
-from jumar.core.codec import digest
+from jumar.core.codec import codec_for, digest
 from jumar.core.failures import classify, short_message
 from jumar.core.limits import INLINE_BYTES, check_size
 from jumar.core.records import Artifact, CallRecord, Failure, Usage
@@ -70,7 +70,7 @@ def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_
     except NotStorable as error:
         # The value itself may say that it was none: a person's answer that is not of the tool's type.
         failure = exceptions.unstorable_result(value if isinstance(value, NotStorable) else error)
-        data, decoded = None, None
+        data, decoded = _text_of_a_model(policy.kind, value), None
     except Exception as error:  # a type's own hooks: whatever they raise, the call has happened and must be recorded
         failure = exceptions.unstorable_result(NotStorable(f"its codec failed: {short_message(error)}"))
         data, decoded = None, None
@@ -78,6 +78,18 @@ def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_
     if failure is not None:
         raise raised(call, failure)
     return decoded
+
+
+def _text_of_a_model(kind: CallKind, value: Any) -> bytes | None:
+    """A model's text that did not fit is kept all the same: it was paid for, and somebody will want to see it."""
+    if kind is not _DECISION or not isinstance(value, str):
+        return None
+    try:
+        data = codec_for(str).encode(value)
+        check_size(data)
+    except NotStorable:
+        return None
+    return data
 
 
 def record_failure(

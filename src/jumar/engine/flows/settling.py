@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from jumar.core.changes import Answer, CallChange
+from jumar.core.failures import short_message
 from jumar.core.naming import request_id
 from jumar.core.records import EventRecord, Failure, RequestRecord
 from jumar.core.requests import Attempt, Flow, Invoke, Sleep
@@ -182,16 +183,26 @@ def _probe(call: Call, number: int) -> Flow[Happened[Any] | NotHappened | Unknow
         live.end(call.seq)
     if ended.error is not None and not isinstance(ended.error, Exception):
         raise ended.error
-    answer = Unknown() if ended.timed_out or ended.error is not None else _understood(ended.value)
-    live.ride_event(EventKind.PROBED, call.seq, type(answer).__name__)
+    answer, how = _understood(ended)
+    live.ride_event(EventKind.PROBED, call.seq, how)
+    if how != type(answer).__name__:
+        why = f": {short_message(ended.error)}" if ended.error is not None else ""
+        log(
+            WARNING, live.run_id, call.call_id, "the probe %s%s, so it is not known whether the call happened", how, why
+        )
     return answer
 
 
-def _understood(answer: Any) -> Happened[Any] | NotHappened | Unknown:
-    """A probe's answer; where the class itself was returned it can mean only one thing."""
+def _understood(ended: Attempt) -> tuple[Happened[Any] | NotHappened | Unknown, str]:
+    """What a probe answered, and the word for it; where the class itself was returned it can mean only one thing."""
+    answer = NotHappened() if ended.value is NotHappened else ended.value
+    if ended.timed_out:
+        return Unknown(), "timed out"
+    if ended.error is not None:
+        return Unknown(), f"raised {type(ended.error).__name__[:40]}"
     if isinstance(answer, (Happened, NotHappened, Unknown)):
-        return answer
-    return NotHappened() if answer is NotHappened else Unknown()
+        return answer, type(answer).__name__
+    return Unknown(), "answered no verdict"
 
 
 def _happened(call: Call, number: int, verdict: _Verdict) -> Flow[Settled]:
@@ -275,9 +286,12 @@ def _wait(call: Call, number: int, attempt: Attempt | None, left_ms: int | None)
     """Write the request that a person, or a late result, may answer; answers the signal to raise."""
     live = call.live
     identifier = request_id(live.run_id, call.seq, number, RequestKind.RESOLVE)
-    request = RequestRecord(identifier, call.seq, call.call_id, number, RequestKind.RESOLVE, live.wall())
-    event = EventRecord(EventKind.REQUESTED, live.wall(), call.seq, live.epoch, RequestKind.RESOLVE.label)
-    yield from advance(live, requests=(request,), events=(event,))
+    run_no = live.run.run_no
+    known = yield from load(live, lambda store: store.requests(run_no))
+    if all(request.request_id != identifier for request in known):
+        request = RequestRecord(identifier, call.seq, call.call_id, number, RequestKind.RESOLVE, live.wall())
+        event = EventRecord(EventKind.REQUESTED, live.wall(), call.seq, live.epoch, RequestKind.RESOLVE.label)
+        yield from advance(live, requests=(request,), events=(event,))
     if attempt is not None and attempt.timed_out:
         attempt.late = lambda: _file_late(call, identifier, attempt)
         if attempt.over_at is not None:

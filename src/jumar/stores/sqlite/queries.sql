@@ -11,7 +11,7 @@ RETURNING run_no;
 -- name: run_claim
 UPDATE run
 SET owner = :owner, epoch = epoch + 1, boot = :boot, lease_until = :lease_until, status = 1, wake_at = NULL,
-    waiting_on = NULL, updated_at = :at
+    waiting_on = NULL, error_class = NULL, error_type = NULL, error_message = NULL, updated_at = :at
 WHERE run_id = :run_id
   AND (1 << status) & :statuses <> 0
   AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
