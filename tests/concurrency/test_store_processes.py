@@ -116,6 +116,37 @@ tell(None)
     store.close()
 
 
+def test_a_file_left_by_a_killed_process_is_recovered_while_all_open_it(file: Path) -> None:
+    killed = """
+import os, signal
+store = open_store(address)
+scene, queue = Scene(store), CommitQueue(store)
+made = [scene.running() for _ in range(40)]
+tell([run.run_id for run in made])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    command = [sys.executable, "-c", PRELUDE + killed, f"sqlite:///{file}", "0"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == -9, ended.stderr
+    made = json.loads(ended.stdout)
+    assert file.with_name("runs.db-wal").stat().st_size > 0
+    body = """
+begin()
+store = open_store(address)
+scene = Scene(store)
+found = store.find("", 1000)
+scene.ack(scene.create(run_id=f"{number + 1000:08x}-0000-7000-8000-000000000001"))
+tell(found)
+store.close()
+"""
+    for found in at_once(body, file):
+        assert set(made) <= set(found)
+    store = open_store(f"sqlite:///{file}")
+    assert len(store.runs(RunFilter(limit=1000))) == 40 + PROCESSES
+    assert store.inspect().findings == ()
+    store.close()
+
+
 def test_a_hundred_advances_of_each_process_are_all_there_and_nobody_is_told_of_a_lock(file: Path) -> None:
     body = """
 store = open_store(address)

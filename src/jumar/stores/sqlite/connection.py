@@ -8,6 +8,7 @@ work done.
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import time
@@ -18,7 +19,7 @@ from typing import TypeVar
 
 from jumar import errors
 from jumar.stores.queries import migrations, statements
-from jumar.stores.sqlite.failures import is_busy, translated
+from jumar.stores.sqlite.failures import is_busy, primary_code, translated
 from jumar.stores.sqlite.mounts import network_filesystem
 
 T = TypeVar("T")
@@ -59,16 +60,25 @@ def connect(path: str) -> sqlite3.Connection:
         name = path if path == MEMORY else str(Path(path).absolute())
         connection = sqlite3.connect(name, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
-        raise translated(error, path) from error
+        raise _not_opened(error, path) from error
     try:
         patiently(lambda: _settle(connection, path))
     except (sqlite3.Error, UnicodeDecodeError) as error:
         connection.close()
-        raise translated(error, path) from error
+        raise _not_opened(error, path) from error
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _not_opened(error: sqlite3.Error | UnicodeDecodeError, path: str) -> errors.JumarError:
+    """SQLite says of a disk that cannot be written only that the file could not be opened."""
+    file = Path(path)
+    unopened = isinstance(error, sqlite3.Error) and primary_code(error) == sqlite3.SQLITE_CANTOPEN
+    if unopened and not all(os.access(place, os.W_OK) for place in (file, file.parent) if place.exists()):
+        return errors.StoreReadOnly(f"{path} cannot be written, nor what SQLite keeps beside it ({error})")
+    return translated(error, path)
 
 
 def _settle(connection: sqlite3.Connection, path: str) -> None:

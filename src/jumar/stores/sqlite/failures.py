@@ -11,9 +11,13 @@ _NO_TEXT = "Could not decode to UTF-8"  # sqlite3's own words for damaged text, 
 BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
+def _extended_code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) or 0
+
+
 def primary_code(error: sqlite3.Error) -> int:
     """The primary result code, without its extension; 0 where SQLite gave none."""
-    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+    return _extended_code(error) & 0xFF
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -29,7 +33,7 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, where: str) -> errors.
     said = str(error)
     if code in BUSY_CODES:
         return errors.StoreBusy(f"other processes kept {where} locked for too long")
-    if code == sqlite3.SQLITE_FULL:
+    if code == sqlite3.SQLITE_FULL or _extended_code(error) == sqlite3.SQLITE_IOERR_SHMSIZE:
         return errors.StoreFull(f"there is no room left for {where}")
     if code == sqlite3.SQLITE_READONLY:
         return errors.StoreReadOnly(f"{where} cannot be written ({said})")
