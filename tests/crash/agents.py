@@ -77,14 +77,14 @@ def make_tools(harness: Harness, witness: Witness, settle: float) -> SimpleNames
     @harness.tool(effect="read")
     def search(query: str) -> list[str]:
         witness.note("read", "search")
-        return [f"{query} in a.log", f"{query} in b.log"]
+        return hits_for(query)
 
     @harness.tool(effect="read")
     def quote(item: str) -> int:
         witness.note("read", "quote")
         return 100 * len(item)
 
-    @harness.tool(effect="idempotent")
+    @harness.tool(effect="idempotent", timeout=60.0)
     def reserve(name: str) -> str:
         witness.apply("reserve")
         return f"seat of {name}"
@@ -161,7 +161,7 @@ def make_async_tools(harness: Harness, witness: Witness, settle: float, tools: S
     async def search(query: str) -> list[str]:
         witness.note("read", "asearch")
         await asyncio.sleep(0)
-        return [f"{query} in a.log", f"{query} in b.log"]
+        return hits_for(query)
 
     @harness.tool(name="apay", effect="external", settle=settle)
     async def pay(invoice: str, cents: int) -> Receipt:
@@ -184,10 +184,10 @@ def make_agent(harness: Harness, tools: SimpleNamespace) -> None:
         plan = run.decide(tools.model, task, returns=Plan)
         run.plan(["scan", "order"])
         with run.step("scan"):
-            hits = run.call(tools.search, plan.query)
+            hits = tools.search(plan.query)
         with run.step("scan"):
             hits += run.call(tools.search, plan.query)
-            seat = run.call(tools.reserve, run.value("name", lambda: "Ada"))
+            seat = run.call(tools.reserve.using(key="seat"), run.value("name", lambda: "Ada"))
 
         def order(item: str) -> Callable[[], Receipt]:
             return lambda: run.call(tools.pay, item, run.call(tools.quote, item))
@@ -199,6 +199,7 @@ def make_agent(harness: Harness, tools: SimpleNamespace) -> None:
             refused = run.call(tools.offer, 7)
         except Declined as error:
             refused = repr(error)
+        run.context["seat"] = seat
         run.checkpoint("before the end", refs=["claim:c-17"])
         return Report(
             hits, seat, list(receipts), parcels, refused, run.call(tools.book, "12"), run.call(tools.wire, "B", 5)
@@ -211,10 +212,10 @@ def make_async_agent(harness: Harness, tools: SimpleNamespace) -> None:
         plan = await run.decide(tools.model, task, returns=Plan)
         await run.plan(["scan", "order"])
         async with run.step("scan"):
-            hits = await run.call(tools.search, plan.query)
+            hits = await tools.search(plan.query)
         async with run.step("scan"):
             hits += await run.call(tools.search, plan.query)
-            seat = await run.call(tools.reserve, await run.value("name", lambda: "Ada"))
+            seat = await run.call(tools.reserve.using(key="seat"), await run.value("name", lambda: "Ada"))
 
         def order(item: str) -> Callable[[], Any]:
             async def ordered() -> Receipt:
@@ -229,9 +230,15 @@ def make_async_agent(harness: Harness, tools: SimpleNamespace) -> None:
             refused = await run.call(tools.offer, 7)
         except Declined as error:
             refused = repr(error)
+        run.context["seat"] = seat
         await run.checkpoint("before the end", refs=["claim:c-17"])
         booking, wire = await run.call(tools.book, "12"), await run.call(tools.wire, "B", 5)
         return Report(hits, seat, list(receipts), parcels, refused, booking, wire)
+
+
+def hits_for(query: str) -> list[str]:
+    """What a search finds: more than fits into the row of a call."""
+    return [f"{query} in a.log", f"{query} in b.log {'.' * 3000}"]
 
 
 def _refused_before(witness: Witness, tool: str) -> bool:

@@ -174,3 +174,86 @@ def test_a_run_cancelled_while_a_result_is_on_its_way_to_disk_is_cancelled_at_it
         asyncio.run(main())
         seen = harness.show(RUN)
         assert (seen.run.status, [call.state for call in seen.calls]) == ("QUEUED", ["SUCCEEDED"])
+
+
+def test_a_call_that_is_cancelled_because_the_run_is_torn_down_is_not_taken_for_given_up(folder: Path) -> None:
+    torn_down = True
+
+    with Harness(f"sqlite:///{folder / 'run.db'}") as harness:
+
+        @harness.tool(effect="read")
+        async def stuck() -> str:
+            if torn_down:
+                begun.release()
+                await asyncio.Event().wait()
+            return "read"
+
+        @harness.tool(effect="idempotent")
+        async def stubborn() -> str:
+            # It ends in its own way when it is cancelled, so that its result is recorded while all else is torn down.
+            try:
+                begun.release()
+                await asyncio.Event().wait() if torn_down else None
+            except asyncio.CancelledError:
+                pass
+            return "sent"
+
+        @harness.agent
+        async def work(run: AsyncRun, task: str) -> list[str]:
+            return list(await run.gather(stuck.bind(), stubborn.bind()))
+
+        async def main() -> None:
+            running = asyncio.create_task(harness.arun("work", "go", run_id=RUN))
+            await begun.acquire()
+            await begun.acquire()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+        begun = asyncio.Semaphore(0)
+        asyncio.run(main())
+        assert [(call.tool, call.state) for call in harness.show(RUN).calls] == [("stubborn", "SUCCEEDED")]
+        assert harness.show(RUN).run.status == "QUEUED"
+        torn_down = False
+        assert not_for_ever(harness).output == ["read", "sent"]
+
+
+def test_a_call_that_is_cancelled_because_the_run_must_wait_is_not_taken_for_given_up(folder: Path) -> None:
+    waits = True
+
+    with Harness(f"sqlite:///{folder / 'run.db'}") as harness:
+
+        @harness.tool(effect="external")
+        async def pay() -> str:
+            await begun.wait()
+            raise ConnectionError("the line is dead")
+
+        @harness.tool(effect="idempotent")
+        async def slow() -> str:
+            begun.set()
+            if waits:
+                await asyncio.Event().wait()
+            return "slow"
+
+        @harness.agent
+        async def work(run: AsyncRun, task: str) -> list[str]:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(run.call(tool)) for tool in (pay, slow)]
+            return [task.result() for task in tasks]
+
+        begun = asyncio.Event()
+        result = harness.run("work", "go", run_id=RUN)
+        assert [each.call_id for each in result.waiting_on] == ["pay.1"]
+        assert {call.state for call in harness.show(RUN).calls} == {"UNCERTAIN"}
+        harness.resolve(RUN, "pay.1", Happened("paid"))
+        waits = False
+        assert not_for_ever(harness).output == ["paid", "slow"]
+
+
+def not_for_ever(harness: Harness) -> Any:
+    """Resume a run that must not wait for something that never comes."""
+
+    async def main() -> Any:
+        return await asyncio.wait_for(harness.aresume(RUN), 20)
+
+    return asyncio.run(main())

@@ -58,13 +58,14 @@ class Riders:
     run goes on.
     """
 
-    __slots__ = ("before", "calls", "changes", "context", "events")
+    __slots__ = ("before", "calls", "changes", "context", "events", "unmarked")
 
     def __init__(self) -> None:
         self.before: CheckpointRecord | None = None
         self.context: tuple[Artifact, ...] = ()
         self.calls: list[CallRecord] = []
         self.changes: list[Any] = []
+        self.unmarked: list[Any] = []  # of marks set aside: the changes that are due all the same where the run stops
         self.events: list[EventRecord] = []
 
 
@@ -115,6 +116,7 @@ class LiveRun:
         self._names: set[str] = set()
         self._riders: Riders | None = None
         self.given_up: list[Any] = []
+        self.aside: Riders | None = None
 
     # --- Going on or not. ---
 
@@ -224,6 +226,35 @@ class LiveRun:
         if self._riders is None:
             self._riders = Riders()
         return self._riders
+
+    def set_aside(self) -> Riders:
+        """The marks of calls given up just now; the caller holds `lock`.
+
+        Whether the agent gave them up, or is itself being stopped, shows only in what it does next: `goes_on` or
+        `comes_to_rest` is called then, or neither where the process ends.
+        """
+        if self.aside is None:
+            self.aside = Riders()
+        return self.aside
+
+    def goes_on(self) -> None:
+        """The agent's code goes on: what it gave up stays given up, and the marks go with the next advance."""
+        with self.lock:
+            aside, self.aside = self.aside, None
+            if aside is not None:
+                riders = self.ride()
+                riders.calls += aside.calls
+                riders.changes += aside.changes
+                riders.events += aside.events
+
+    def comes_to_rest(self) -> None:
+        """The run stops: nobody gave anything up, and a call in flight is left as a crash would leave it."""
+        with self.lock:
+            aside, self.aside = self.aside, None
+            if aside is not None:
+                riders = self.ride()
+                riders.changes += aside.unmarked
+                riders.events += aside.events
 
     def ride_event(self, kind: EventKind, call_seq: int | None, detail: str) -> None:
         """Tell something with the next advance."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def settle_given_up(live: LiveRun) -> Flow[None]:
     """Settle every given-up call that is not a read; raises Stopped where the run must wait for one."""
+    live.goes_on()
     while live.given_up:
         call = live.given_up[0]
         if call.policy.effect is not Effect.READ:

@@ -219,6 +219,7 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
 def _failed(live: LiveRun, agent: AgentPlan, error: Exception) -> Flow[Ended]:
     """A run that failed keeps its phase, so that it can be taken up again."""
     error_class = _class_of(live, error)
+    live.goes_on()
     event = EventRecord(EventKind.FAILED, live.wall(), None, live.epoch, type(error).__name__[:60])
     while True:
         ending = Ending(
@@ -249,6 +250,7 @@ def _halted(live: LiveRun, agent: AgentPlan) -> Flow[Ended | None]:
         raise halt.error
     wait = halt.wait
     assert wait is not None
+    live.comes_to_rest()
     event = EventRecord(EventKind.WAITING, live.wall(), None, live.epoch)
     ending = Ending(status=Status.WAITING, wake_at=wait.wake_at, waiting_on=wait.waiting_on)
     ack = yield from leave(live, live.phase, ending, (), (event,))
@@ -262,6 +264,7 @@ def _diverged(live: LiveRun, agent: AgentPlan, error: ReplayDiverged) -> Flow[En
     """A run whose code has changed under it is FAILED; nothing else of what the changed code did is kept."""
     live.halt = None
     live.take_riders()
+    live.comes_to_rest()
     live.ride_event(EventKind.DIVERGED, None, "")
     yield from _failed(live, agent, error)
     raise error

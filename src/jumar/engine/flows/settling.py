@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jumar.core.changes import Answer, CallChange
 from jumar.core.failures import short_message
@@ -67,9 +68,9 @@ def note_given_up(
 ) -> None:
     """The agent cancelled the call from outside, as `asyncio.wait_for` does; `state` is what is left of it.
 
-    That matters only where the agent goes on, so it rides with the next advance.  On replay the call waits to be given
-    up again; one left UNCERTAIN is settled before the run ends.  Any other error than a cancellation means that the
-    process is being torn down.
+    That matters only where the agent goes on, so the mark is set aside until it does.  On replay the call waits to be
+    given up again; one left UNCERTAIN is settled before the run ends.  Any other error than a cancellation means that
+    the process is being torn down.
     """
     if type(error).__name__ != "CancelledError":
         return
@@ -77,27 +78,28 @@ def note_given_up(
     at = live.wall()
     times = (at, at) if ended is None else (ended.started_at, ended.ended_at)
     checksum = call.checksum(state, failure=_GIVEN_UP)
-    with live.lock:
-        riders = live.ride()
-        if new:
-            record, _ = new_record(
-                call, state, attempt, failure=_GIVEN_UP, started_at=times[0], ended_at=times[1], checksum=checksum
-            )
-            riders.calls.append(record)
-            return
-        riders.changes.append(
-            CallChange(
-                seq=call.seq,
-                state=state,
-                attempt=attempt,
-                epoch=live.epoch,
-                failure=_GIVEN_UP,
-                ended_at=times[1],
-                checksum=checksum,
-            )
+    if new:
+        record, _ = new_record(
+            call, state, attempt, failure=_GIVEN_UP, started_at=times[0], ended_at=times[1], checksum=checksum
         )
+        with live.lock:
+            live.set_aside().calls.append(record)
+        return
+    change = CallChange(
+        seq=call.seq,
+        state=state,
+        attempt=attempt,
+        epoch=live.epoch,
+        failure=_GIVEN_UP,
+        ended_at=times[1],
+        checksum=checksum,
+    )
+    with live.lock:
+        aside = live.set_aside()
+        aside.changes.append(change)
         if state is CallState.UNCERTAIN:
-            riders.events.append(EventRecord(EventKind.CALL_UNCERTAIN, at, call.seq, live.epoch, "cancelled"))
+            aside.unmarked.append(replace(change, failure=None, ended_at=None, checksum=call.checksum(state)))
+            aside.events.append(EventRecord(EventKind.CALL_UNCERTAIN, at, call.seq, live.epoch, "cancelled"))
             live.given_up.append(call)
 
 
