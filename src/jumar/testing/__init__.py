@@ -10,12 +10,28 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "Crashed": "jumar.testing.crash",
     "ModelStore": "jumar.testing.model",
+    "StoppedClock": "jumar.testing.crash_clock",
     "StoreConformance": "jumar.testing.conformance",
     "StoreMachine": "jumar.testing.conformance_machine",
+    "Witness": "jumar.testing.witness",
+    "World": "jumar.testing.crash",
+    "crash_at": "jumar.testing.crash",
+    "stopped_clock": "jumar.testing.crash_clock",
 }
 
-__all__ = ["ModelStore", "StoreConformance", "StoreMachine"]
+__all__ = [
+    "Crashed",
+    "ModelStore",
+    "StoppedClock",
+    "StoreConformance",
+    "StoreMachine",
+    "Witness",
+    "World",
+    "crash_at",
+    "stopped_clock",
+]
 
 
 def __getattr__(name: str) -> Any:
