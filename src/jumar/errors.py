@@ -158,7 +158,8 @@ class RunEnded(Refused):
     """The run is finished; it cannot be driven further."""
 
     code = "run-ended"
-    default_hint = "Look at its result with `jumar show RUN`, or start a new run."
+    default_safe = "The run stands as it is."
+    default_hint = "Its output: `jumar show RUN`."
 
 
 class ReplayDiverged(Refused):

@@ -91,6 +91,11 @@ def _(cents: int):
     return NotHappened()
 
 
+@harness.tool(effect="read")
+def lose(query: str) -> str:
+    raise ValueError("no such file: conf/site.ini")
+
+
 @harness.agent
 def fine(run, task):
     print("a word of the agent's own")
@@ -108,6 +113,16 @@ def typed(run, site: Site) -> Site:
 def fails(run, task):
     run.call(look, "page")
     raise ValueError("the site has no pages")
+
+
+@harness.agent
+def fails_at_length(run, task):
+    raise ValueError("page one is missing, and so are pages two, three, four, five, six, seven, eight and nine")
+
+
+@harness.agent
+def fails_in_a_call(run, task):
+    run.call(lose, "z")
 
 
 @harness.agent

@@ -116,7 +116,8 @@ def test_resuming_a_finished_run_is_refused_with_4(site: Site) -> None:
     done = site.jumar("resume", "last", "--app", "site_app:harness")
     assert done.code == 4
     assert "completed" in done.err
-    assert "`jumar show" in done.err
+    assert "The run stands as it is." in done.err
+    assert "Its output: `jumar show" in done.err
 
 
 def test_a_failed_run_that_is_resumed_unmended_fails_again_with_1(site: Site) -> None:
@@ -255,6 +256,34 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(site: Site, agent: str, mark
     if status == "QUEUED":
         site.go()
         assert site.here("resume", "last", "--app", "site_app:harness").code == 0
+
+
+@pytest.mark.parametrize(
+    ("agent", "mark", "status"),
+    [("holds", "held", "QUEUED"), ("aholds", "held", "QUEUED"), ("holds_and_pays", "paying", "RUNNING")],
+)
+@pytest.mark.parametrize("ctrl_c", [signal.SIG_DFL, signal.SIG_IGN], ids=["foreground", "background"])
+def test_sigterm_leaves_the_run_as_ctrl_c_does_and_ends_with_143(
+    site: Site, agent: str, mark: str, status: str, ctrl_c: signal.Handlers
+) -> None:
+    before = signal.signal(signal.SIGINT, ctrl_c)  # a shell's background job inherits it ignored
+    try:
+        process = site.start("run", f"site_app:harness:{agent}")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        site.await_file(mark)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 143
+    assert "Traceback" not in err
+    assert "terminated" in err
+    run = site.last()["run"]
+    assert run["status"] == status
+    assert f"`jumar resume {run['run_id'][-8:]} --app site_app:harness`" in err
 
 
 def test_an_agent_that_ends_the_process_is_not_taken_for_done(site: Site) -> None:

@@ -134,6 +134,99 @@ def test_show_of_a_failed_run_says_why(ran: Site) -> None:
     assert "FAILED  ValueError: the site has no pages" in text
 
 
+def test_show_of_a_failed_run_says_how_to_go_on(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    assert site.here("run", "site_app:harness:fails_in_a_call").code == 1
+    text = site.here("show", "last", *STORE).out
+    assert "hint     Catch it and decide what to do instead, or let the run fail." in text
+    assert "Mend the cause, then resume it" in text
+    assert text.rstrip().splitlines()[-1].startswith("  then  jumar resume ")
+
+
+def test_show_of_a_waiting_run_says_what_to_look_up_where_the_call_may_have_acted(ran: Site) -> None:
+    call = json.loads(_show(ran, "--json"))["calls"][-1]
+    assert call["idempotency_key"].startswith("jumar-")
+    text = _show(ran, COLUMNS="40")
+    at = text[text.index("now  ") :].splitlines()
+    assert at[1].split(maxsplit=1) == ["call", 'send {"to":"shop"}']
+    assert at[2].startswith("  attempt  1, started ")
+    assert at[3].split() == ["key", call["idempotency_key"]], "a key is never cut"
+
+
+def test_show_after_an_answer_says_which_by_whom_and_with_which_note(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.here("run", "site_app:harness:pays")
+    words = ("resolve", "last", "pay.1", "--happened", "7", "--by", "ana", "--note", "seen at the bank")
+    assert site.here(*words, *STORE).code == 0
+    text = site.here("show", "last", *STORE).out
+    assert "may have happened" not in text
+    line = next(line for line in text.splitlines() if "▲ pay.1" in line)
+    assert "happened, says ana" in line
+    answered = next(line for line in text.splitlines() if line.startswith("answered"))
+    assert answered.startswith("answered pay.1 happened, says ana, at ")
+    assert answered.endswith(": seen at the bank")
+    (answer,) = site.last()["answers"]
+    assert (answer["call_id"], answer["verdict"], answer["value"]) == ("pay.1", "happened", 7)
+    assert (answer["by"], answer["note"]) == ("ana", "seen at the bank")
+
+
+def test_a_call_that_was_uncertain_is_marked_on_a_narrow_screen_too(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.here("run", "site_app:harness:pays")
+    site.here("resolve", "last", "pay.1", "--happened", "7", *STORE)
+    assert site.here("resume", "last", "--app", "site_app:harness").code == 0
+    for columns in ("30", "120"):
+        text = site.here("show", "last", *STORE, COLUMNS=columns).out
+        line = next(line for line in text.splitlines() if "pay.1" in line)
+        assert "✓?" in line
+        assert ("was uncertain" in line) is (columns == "120")
+        assert "✓? was uncertain" in text, "the legend tells what the sign means"
+
+
+def test_after_it_did_not_happen_nobody_is_asked_that_again_and_every_command_says_why_it_waits(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    assert site.here("run", "site_app:harness:pays").code == 3
+    answered = site.here("resolve", "last", "pay.1", "--not-happened", "--app", "site_app:harness")
+    assert "what it sent may still act" in answered.out
+    assert "\nfrom     " in answered.out
+    assert "what it sent may still act" in site.here("show", "last", *STORE).out
+    waits = site.here("resume", "last", "--app", "site_app:harness")
+    assert waits.code == 6
+    shown = site.here("show", "last", *STORE)
+    for text in (waits.out, shown.out):
+        assert "It waits about pay.1 until" in text
+        assert "what it sent may still act" in text
+        assert "--not-happened" not in text
+    assert "waits for pay.1, can go on in" in site.here("runs", *STORE).out
+
+
+def test_without_the_app_resolve_says_in_words_from_when_the_run_goes_on(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.here("run", "site_app:harness:pays")
+    done = site.here("resolve", "last", "pay.1", "--not-happened", "--json", *STORE)
+    assert done.json["resume_from"] is None
+    site.here("run", "site_app:harness:pays")
+    told = site.here("resolve", "last", "pay.1", "--not-happened", *STORE).out
+    assert "from     once it is certain" in told
+
+
+def test_the_column_of_tasks_is_there_only_where_a_task_has_a_name(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.here("run", "site_app:harness:fine")
+    title, row = site.here("runs", *STORE).out.splitlines()
+    assert title.split() == ["run", "agent", "status", "step", "updated"]
+    assert row.split()[1:3] == ["fine", "completed"]
+
+
+def test_where_there_are_no_runs_yet_nobody_is_told_to_list_them(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.here("store", "migrate", *STORE)
+    done = site.here("show", "last", *STORE)
+    assert done.code == 2
+    assert "there are no runs yet" in done.err
+    assert "jumar runs" not in done.err
+
+
 def test_runs_lists_the_newest_first_with_why_each_stands_where_it_stands(ran: Site) -> None:
     title, *rows = ran.here("runs", *STORE).out.splitlines()
     assert title.split() == ["run", "agent", "task", "status", "step", "updated"]

@@ -85,7 +85,7 @@ def test_missing_and_unknown_parts_of_a_command_line_are_named(site: Site) -> No
         ("site app:harness:fine", "'site app' is no module's name", "a path ending in .py"),
         ("site_app:harnes:fine", "site_app has no harnes", "Did you mean harness? Its harnesses: harness, quick."),
         ("site_app:look:fine", "site_app:look is a function, not a Harness", "a variable that holds a Harness"),
-        ("site_app:harness:fien", "has no agent fien", "Did you mean fine? Its agents: aholds, fails, fine"),
+        ("site_app:harness:fien", "has no agent fien", "Did you mean fine? Its agents: aholds, fails, fails_at_length"),
         ("site_app:harness", "'site_app:harness' is no MODULE:HARNESS:AGENT", "Name all three"),
         ("site_app", "'site_app' is no MODULE:HARNESS:AGENT", "Name all three"),
     ],
@@ -105,11 +105,11 @@ def test_an_app_without_its_harness_is_refused(site: Site) -> None:
     [
         ("def deep():\n    return 1 / 0\n\ndeep()\n", "ZeroDivisionError: division by zero", "return 1 / 0"),
         ("import not_installed_here\n", "No module named 'not_installed_here'", "import not_installed_here"),
-        ("def broken(:\n    pass\n", "SyntaxError", "def broken(:"),
+        ("def broken(:\n    pass\n", "SyntaxError: ", "def broken(:"),
         ("import sys\nsys.exit('stop')\n", "SystemExit: stop", "sys.exit('stop')"),
         (
             "from jumar import Harness\nharness = Harness(workspace='site')\n",
-            "NotSupported",
+            "NotSupported: ",
             "harness = Harness(workspace='site')",
         ),
     ],
@@ -127,6 +127,7 @@ def test_what_the_users_module_raises_is_shown_with_its_own_traceback(
         assert "mine.py" in done.err
         assert "importlib" not in done.err
         assert "jumar/cli" not in done.err
+        assert done.err.count(said) == 1
 
 
 def test_a_file_is_taken_by_its_path_from_another_folder(site: Site) -> None:
@@ -229,6 +230,27 @@ def test_in_json_a_failed_and_a_waiting_run_say_what_to_type_next(site: Site) ->
     assert waits["next"][-1] == f"jumar resume {short} --app site_app:harness"
     answered = site.here("resolve", short, "pay.1", "--not-happened", "--json", "--store", STORE).json
     assert answered["verdict"] == "not-happened"
+
+
+def test_a_run_that_fails_with_an_error_of_jumars_says_what_is_safe_and_what_to_do(site: Site) -> None:
+    for command in ("run site_app:harness:fails_in_a_call", "resume last --app site_app:harness"):
+        done = site.here(*command.split())
+        assert done.code == 1
+        assert [line[:15].rstrip() for line in done.err.splitlines()] == ["what happened", "safe now", "next"]
+        assert "no such file: conf/site.ini" in done.err
+        assert "jumar resume" in done.out
+    in_json = site.here("run", "site_app:harness:fails_in_a_call", "--json")
+    assert in_json.json["error_type"] == "CallFailed"
+    assert "safe now" in in_json.err
+
+
+def test_a_run_in_memory_is_not_said_to_be_there_for_other_commands(site: Site) -> None:
+    for agent in ("fine", "fails", "pays"):
+        done = site.here("run", f"site_app:harness:{agent}", "--store", "memory:")
+        assert "jumar show" not in done.out
+        assert "jumar resume" not in done.out
+        assert "kept     nowhere" in done.out
+    assert site.here("run", "site_app:harness:fine", "--store", "memory:", "--json").json["next"] == []
 
 
 def test_the_library_and_the_command_line_load_no_more_than_they_need() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -10,7 +10,8 @@ from rich.text import Text
 from jumar.cli.heading import json_text, usage_of
 from jumar.cli.screen import Screen, Signs, cells
 from jumar.cli.tree import CallRow, StepRow
-from jumar.harness.results import CallView
+from jumar.cli.waiting import answer_to, said
+from jumar.harness.results import AnswerView, CallView
 
 # The sign of a call by its kind, or by what repeating it would do; and the sign's style.
 _MARKS = frozenset({"value", "checkpoint", "plan"})
@@ -73,21 +74,28 @@ def _middle(screen: Screen, text: str, width: int) -> str:
 
 
 def state_of(screen: Screen, call: CallView) -> tuple[str, str]:
-    """The sign of how a call stands, and its style."""
+    """The sign of how a call stands, in two columns, and its style; a second sign says that it was once uncertain."""
     sign, style, _ = _STATES.get(call.state, ("open", "", ""))
-    return getattr(screen.signs, sign), style
+    return getattr(screen.signs, sign) + (screen.signs.uncertain if _was_uncertain(call) else " "), style
 
 
-def answer_of(screen: Screen, call: CallView, live: bool, width: int) -> Text:
-    """What a call answered, or why it did not, in at most `width` columns."""
+def _was_uncertain(call: CallView) -> bool:
+    return call.doubts > 0 and call.state != "UNCERTAIN"
+
+
+def answer_of(screen: Screen, call: CallView, live: bool, width: int, answers: Sequence[AnswerView] = ()) -> Text:
+    """What a call answered, or why it did not, in at most `width` columns; `answers` are those to what was asked."""
     if width < 4:
         return Text()
     if call.state == "SUCCEEDED" and call.error is None:
         return _result(screen, call, width)
-    said = _STATES.get(call.state, ("", "", call.state.lower()))[2]
+    state = _STATES.get(call.state, ("", "", call.state.lower()))[2]
     if call.state == "STARTED" and not live:
-        said = "sent, and its answer never recorded"
-    parts = [part for part in (said, call.error) if part]
+        state = "sent, and its answer never recorded"
+    answer = answer_to(call, answers)
+    if answer is not None:
+        state = said(answer)
+    parts = [part for part in (state, call.error) if part]
     style = {"FAILED": "red", "UNCERTAIN": "bold yellow", "SUCCEEDED": "red"}.get(call.state, "yellow")
     return Text(screen.cut(screen.clean(": ".join(parts)), width), style)
 
@@ -118,5 +126,9 @@ def _mark(call: CallView) -> str:
 
 def legend(signs: Signs, calls: Iterable[CallView]) -> Text:
     """What the signs mean that were used."""
+    calls = list(calls)
     used = {_SIGNS[_kind(call)][0] for call in calls}
-    return Text("   ".join(f"{getattr(signs, sign)} {word}" for sign, word in _LEGEND.items() if sign in used), "dim")
+    entries = [f"{getattr(signs, sign)} {word}" for sign, word in _LEGEND.items() if sign in used]
+    if any(map(_was_uncertain, calls)):
+        entries.append(f"{signs.done}{signs.uncertain} was uncertain")
+    return Text("   ".join(entries), "dim")

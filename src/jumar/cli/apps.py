@@ -25,14 +25,17 @@ _AGENT = "MODULE:HARNESS:AGENT"
 
 
 class ImportRaised(UsageError):
-    """The user's module raised while it was being imported; `trace` is the traceback, without our own frames."""
+    """The user's module raised while it was being imported; `trace` is the traceback, without our own frames, and
+    `short` says the same as the error without the message, in which the traceback ends.
+    """
 
     code = "import-raised"
     default_hint = "Mend the module; the traceback above shows where it failed."
 
-    def __init__(self, what: str, *, trace: str, hint: str | None = None) -> None:
+    def __init__(self, what: str, *, trace: str, short: str, hint: str | None = None) -> None:
         super().__init__(what, hint=hint)
         self.trace = trace
+        self.short = short
 
 
 def load_harness(app: str) -> Harness:
@@ -165,9 +168,10 @@ def _guarded(module: str, importing: Callable[[], ModuleType]) -> ModuleType:
 
 def _raised(module: str, error: BaseException) -> ImportRaised:
     said = error.what if isinstance(error, JumarError) else str(error).partition("\n")[0]
-    what = f"importing {module} raised {type(error).__name__}" + (f": {said}" if said else "")
+    short = f"importing {module} raised {type(error).__name__}"
+    what = f"{short}: {said}" if said else short
     hint = error.hint if isinstance(error, JumarError) else None
-    return ImportRaised(what, trace=users_traceback(error), hint=hint)
+    return ImportRaised(what, trace=users_traceback(error), short=short, hint=hint)
 
 
 def users_traceback(error: BaseException) -> str:

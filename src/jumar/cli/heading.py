@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
+from jumar import errors
 from jumar.cli.results import INDENT, STATUS_STYLES
-from jumar.cli.screen import Screen
+from jumar.cli.screen import Screen, cells
 from jumar.cli.times import ago, lasted, moment
-from jumar.harness.results import CallView, RunView
+from jumar.harness.results import CallView, RunInfo, RunView
 
 _MANY = 4000  # characters of a value that are looked at before it is cut
 
@@ -35,7 +36,7 @@ def heading(screen: Screen, view: RunView, now: int, end: int) -> list[tuple[str
     lines = [
         ("run", Text(run.run_id, "bold")),
         ("agent", Text(screen.cut(screen.clean(run.agent + on_task), width))),
-        ("status", _status(screen, view, width)),
+        *_status(screen, run, width),
         (
             "started",
             Text(screen.cut(f"{moment(run.created_at)}, {ago(run.created_at, now)}; {_took(view, end)}", width)),
@@ -56,13 +57,30 @@ def heading(screen: Screen, view: RunView, now: int, end: int) -> list[tuple[str
     return lines
 
 
-def _status(screen: Screen, view: RunView, width: int) -> Text:
-    run = view.run
-    style = f"bold {STATUS_STYLES.get(run.status, '')}"
+def _status(screen: Screen, run: RunInfo, width: int) -> list[tuple[str, Text]]:
+    """How the run stands; an error beside it where it fits, else whole on lines of its own, and Jumar's hint on it."""
+    status = Text(run.status, f"bold {STATUS_STYLES.get(run.status, '')}")
     if run.error_type is None:
-        return Text(run.status, style)
-    said = screen.cut(screen.clean(f"  {run.error_type}: {run.error_message}"), width - len(run.status))
-    return Text.assemble((run.status, style), (said, "red"))
+        return [("status", status)]
+    text = f"{run.error_type}: {run.error_message}"
+    if "\n" not in text and cells(screen.clean(text)) + len(run.status) + 2 <= width:
+        lines = [("status", status.append(f"  {screen.clean(text)}", "red"))]
+    else:
+        lines = [("status", status), *_wrapped(screen, "error", text, "red", width)]
+    return lines + _wrapped(screen, "hint", _hint(run.error_type), "cyan", width)
+
+
+def _wrapped(screen: Screen, label: str, text: str, style: str, width: int) -> list[tuple[str, Text]]:
+    parts = [part for line in text.splitlines() for part in screen.wrapped(screen.clean(line), width)]
+    return [("" if number else label, Text(part, style)) for number, part in enumerate(parts)]
+
+
+def _hint(error_type: str) -> str:
+    """What Jumar says to do next about an error of its own; nothing where that is to look at the run."""
+    kind = getattr(errors, error_type, None)
+    if not (isinstance(kind, type) and issubclass(kind, errors.JumarError)):
+        return ""
+    return "" if "jumar show" in kind.default_hint else kind.default_hint
 
 
 def _took(view: RunView, end: int) -> str:

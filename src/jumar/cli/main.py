@@ -28,7 +28,8 @@ _EPILOG = (
     "  0  done                        4  refused (lease, version, conflict)\n"
     "  1  the run failed              5  damaged data\n"
     "  2  wrong usage                 6  waits for a time or another run\n"
-    "  3  waits for a person          7  paused or cancelled"
+    "  3  waits for a person          7  paused or cancelled\n"
+    "Ctrl-C ends with 130, SIGTERM with 143; both leave the run to be resumed."
 )
 
 
@@ -82,9 +83,11 @@ def _invoke(words: list[str], options: Options) -> int:
 def _failed(error: JumarError, words: list[str], options: Options) -> int:
     # Where the command line itself was wrong, its `--json` may not have been read yet.
     options.json = options.json or "--json" in words
+    short = None
     if isinstance(error, ImportRaised):
         click.echo(error.trace, err=True)
-    tell(error, options)
+        short = error.short  # the traceback ends in what was said
+    tell(error, options, short)
     return error.exit_code
 
 

@@ -24,6 +24,13 @@ class Interrupted(JumarError):
     default_hint = "Type the command again."
 
 
+class Terminated(Interrupted):
+    """SIGTERM ended the command."""
+
+    code = "terminated"
+    exit_code = exits.TERMINATED
+
+
 class AgentLeft(JumarError):
     """The agent ended the process itself, as `sys.exit()` does."""
 
@@ -39,12 +46,20 @@ def write_json(value: Any) -> None:
     click.echo(data + b"\n", nl=False)
 
 
-def tell(error: JumarError, options: Options) -> None:
-    """Print an error on standard error, and with `--json` as an object on standard output."""
+def tell(error: JumarError, options: Options, what: str | None = None) -> None:
+    """Print an error on standard error, and with `--json` as an object on standard output.
+
+    `what` is said on standard error instead of the error's own, where a part of that stands there already.
+    """
     hint = _typed_out(error.hint, options)
     if options.json:
         write_json({"error": {"code": error.code, "what": error.what, "safe": error.safe, "hint": hint}})
-    print_three(error.what, error.safe, hint)
+    print_three(what or error.what, error.safe, hint)
+
+
+def explain(error: JumarError, options: Options) -> None:
+    """Print on standard error alone what an error says, where standard output tells of the run."""
+    print_three(error.what, error.safe, _typed_out(error.hint, options))
 
 
 def _typed_out(hint: str, options: Options) -> str:

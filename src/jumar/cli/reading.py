@@ -7,6 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from jumar.cli.times import now_ms
+from jumar.core.records import CallRecord
+from jumar.core.uncertain import sure_of_not_happened_at
 from jumar.errors import JumarError, NotStorable, RunNotFound, UsageError
 from jumar.harness.harness import Harness
 from jumar.harness.results import RunInfo
@@ -31,6 +34,33 @@ def info_of(harness: Harness, run_id: str) -> RunInfo | None:
     store = harness._open().store
     record = store.run(run_id)
     return None if record is None else run_info(record, store)
+
+
+def answered_call(harness: Harness, run_id: str, call: str) -> CallRecord | None:
+    """The call about which somebody has just answered, by its id or a unique end of it."""
+    store = harness._open().store
+    run = store.run(run_id)
+    if run is None:
+        return None
+    named = [each for each in store.requests(run.run_no) if f".{each.call_id}".endswith(f".{call}")]
+    asked = max(named, key=lambda each: (each.call_id == call, each.answered_at or 0), default=None)
+    return next((each for each in store.calls(run.run_no) if asked and each.seq == asked.call_seq), None)
+
+
+def not_happened_from(harness: Harness, call: CallRecord) -> int | None:
+    """From when on (ms since 1970) "it did not happen" is acted upon; None where the call's tool is not known here."""
+    spec = harness._tools.get(call.tool)
+    if spec is None:
+        return None
+    policy, settings, clock = spec.policy, harness._settings, harness._open().store.now()
+    sure = sure_of_not_happened_at(
+        ended_at=None if call.boot == clock.boot else 0,  # the host was started anew since: the attempt is over
+        dispatch_by=call.dispatch_by or 0,
+        timeout_ms=None if policy.timeout is None else int(policy.timeout * 1000),
+        stall_ms=int(settings.stall_timeout * 1000),
+        settle_ms=policy.settle_ms(settings),
+    )
+    return now_ms() + max(0, sure - clock.ms)
 
 
 def output_json(harness: Harness, run_id: str) -> bytes | None:

@@ -34,15 +34,20 @@ def report(harness: Harness, result: RunResult[Any], options: Options) -> None:
     run = info_of(harness, result.run_id)
     assert run is not None
     short = short_id(harness, run.run_id)
+    is_kept = harness._address() != "memory:"
     steps = next_steps(options, short, run, result.waiting_on, now_ms())
+    if not is_kept:  # no other process will ever see the run
+        steps = [NextStep(step.reason) for step in steps if run.status == "WAITING"]
+    look = options.command("show", short, app=False) if is_kept else None
     output = output_json(harness, run.run_id) if result.status == "COMPLETED" else None
     if options.json:
-        _as_json(result, output, steps, options, short)
+        _as_json(result, output, steps, look)
     else:
-        _as_text(run, result, output, steps, options, short)
+        _as_text(run, result, output, steps, look)
 
 
-def _as_json(result: RunResult[Any], output: bytes | None, steps: list[NextStep], options: Options, short: str) -> None:
+def _as_json(result: RunResult[Any], output: bytes | None, steps: list[NextStep], look: str | None) -> None:
+    commands = [command for step in steps for _, command in step.commands]
     write_json(
         {
             "run_id": result.run_id,
@@ -52,13 +57,13 @@ def _as_json(result: RunResult[Any], output: bytes | None, steps: list[NextStep]
             "wake_at": result.wake_at,
             "error_type": result.error_type,
             "error_message": result.error_message,
-            "next": [command for step in steps for _, command in step.commands] or [_look(options, short)],
+            "next": commands or [look] * (look is not None),
         }
     )
 
 
 def _as_text(
-    run: RunInfo, result: RunResult[Any], output: bytes | None, steps: list[NextStep], options: Options, short: str
+    run: RunInfo, result: RunResult[Any], output: bytes | None, steps: list[NextStep], look: str | None
 ) -> None:
     from rich.text import Text
 
@@ -75,12 +80,10 @@ def _as_text(
             line(screen, "output" if number == 0 else "", Text(screen.clean(part)))
     for step in steps:
         print_step(screen, step)
-    if not steps:
-        line(screen, "look", Text(_look(options, short), "cyan"))
-
-
-def _look(options: Options, short: str) -> str:
-    return options.command("show", short, app=False)
+    if look is None:
+        line(screen, "kept", Text("nowhere: the store was memory:; --store sqlite:///PATH keeps runs", "dim"))
+    elif not steps or run.status == "FAILED":
+        line(screen, "look", Text(look, "cyan"))
 
 
 def line(screen: Screen, label: str, text: Any) -> None:
@@ -96,7 +99,11 @@ def print_step(screen: Screen, step: NextStep) -> None:
 
     for number, part in enumerate(screen.wrapped(screen.clean(step.reason), screen.width - INDENT)):
         line(screen, "now" if number == 0 else "", Text(part, "yellow"))
-    width = max((len(says) for says, _ in step.commands), default=0)
+    width = max((len(says) for says, _ in (*step.facts, *step.commands)), default=0)
+    for name, fact in step.facts:
+        text = screen.clean(fact)
+        shown = text if name == "key" else screen.cut(text, screen.width - width - 4)  # a key is copied whole
+        screen.print(Text.assemble("  ", (name.ljust(width + 2), "dim"), shown))
     for says, command in step.commands:
         screen.print(Text.assemble("  ", (says.ljust(width + 2), "dim"), (screen.clean(command), "cyan")))
 

@@ -58,8 +58,14 @@ def print_runs(screen: Screen, runs: Sequence[tuple[str, RunInfo]], more: bool, 
     if not runs:
         screen.print("There are no such runs.")
         return
-    titles = ("run", "agent", "task", "status", "step", "updated", "")
-    print_table(screen, titles, [_run_row(short, run, now) for short, run in runs], right=(4,))
+    titles = ["run", "agent", "task", "status", "step", "updated", ""]
+    rows = [_run_row(short, run, now) for short, run in runs]
+    task = titles.index("task")
+    if not any(row[task][0] for row in rows):
+        titles.pop(task)
+        for row in rows:
+            row.pop(task)
+    print_table(screen, titles, rows, right=(titles.index("step"),))
     if more:
         screen.print("There are more; --limit shows more of them.", "dim")
 
@@ -86,10 +92,17 @@ def _note(run: RunInfo, now: int) -> Cell:
         return f"driven by {owner_name(run.owner)}", "dim"
     if run.status == "WAITING":
         about = f"waits for {run.waiting_on}" if run.waiting_on else "waits"
-        return (about if run.wake_at is None else f"{about}, wakes {ago(run.wake_at, now)}"), "yellow"
+        return (about if run.wake_at is None else f"{about}, {_wakes(run.wake_at, now)}"), "yellow"
     if run.status == "FAILED":
         return f"{run.error_type}: {run.error_message}", "red"
     return "", ""
+
+
+def _wakes(at: int, now: int) -> str:
+    if at > now:
+        return f"can go on {ago(at, now)}"
+    distance = ago(at, now)
+    return f"could go on since {distance.removesuffix(' ago')}" if distance.endswith(" ago") else "can go on now"
 
 
 def print_trace(screen: Screen, run_id: str, lines: Sequence[TraceLine]) -> None:

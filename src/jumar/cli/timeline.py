@@ -16,10 +16,10 @@ from jumar.cli.heading import end_of, heading, is_live, json_text
 from jumar.cli.options import Options
 from jumar.cli.results import INDENT, print_step
 from jumar.cli.screen import Screen, cells
-from jumar.cli.times import lasted
+from jumar.cli.times import lasted, when
 from jumar.cli.tree import CallRow, Row, StepRow, TakeoverRow, rows_of
-from jumar.cli.waiting import next_steps
-from jumar.harness.results import RunView
+from jumar.cli.waiting import said, steps_of
+from jumar.harness.results import AnswerView, RunView
 
 _WIDEST_BAR, _LEAST_BAR = 32, 8
 
@@ -38,11 +38,24 @@ def print_run(screen: Screen, view: RunView, options: Options, now: int) -> None
         screen.print()
         output = screen.cut(json_text(screen, view.output), screen.width - INDENT)
         screen.print(Text.assemble(("output".ljust(INDENT), "dim"), output))
-    steps = next_steps(options, options.run or view.run.run_id, view.run, view.waiting_on, now)
+    if view.answers:
+        screen.print()
+    for answer in view.answers:
+        _print_answer(screen, answer, now)
+    steps = steps_of(options, options.run or view.run.run_id, view, now)
     if steps:
         screen.print()
     for step in steps:
         print_step(screen, step)
+
+
+def _print_answer(screen: Screen, answer: AnswerView, now: int) -> None:
+    """What was answered about a call, by whom, with which note."""
+    attempt = f", attempt {answer.attempt}" if answer.attempt > 1 else ""
+    note = f": {answer.note}" if answer.note else ""
+    text = screen.clean(f"{answer.call_id}{attempt} {said(answer)}, at {when(answer.at, now)}{note}")
+    for number, part in enumerate(screen.wrapped(text, screen.width - INDENT)):
+        screen.print(Text.assemble(("" if number else "answered").ljust(INDENT), part))
 
 
 class _Table:
@@ -53,6 +66,7 @@ class _Table:
         self._start = view.run.created_at
         self._end = end
         self._live = is_live(view)
+        self._answers = view.answers
         self._rows = rows_of(view.calls, view.takeovers)
         widest = max(cells(name_of(screen, row, 10_000)) for row in self._rows if not isinstance(row, TakeoverRow))
         self._names = min(widest, screen.width * 2 // 5)
@@ -81,8 +95,9 @@ class _Table:
         if isinstance(row, StepRow):
             return self._timed(line.append("  "), row, "dim")
         sign, style = state_of(self._screen, row.call)
-        line = self._timed(line.append(f"{sign} ", style), row, style).append("  ")
-        return line.append_text(answer_of(self._screen, row.call, self._live, self._screen.width - cells(line)))
+        line = self._timed(line.append(sign, style), row, style).append("  ")
+        width = self._screen.width - cells(line)
+        return line.append_text(answer_of(self._screen, row.call, self._live, width, self._answers))
 
     def _timed(self, line: Text, row: StepRow | CallRow, style: str) -> Text:
         if self._scale is not None:

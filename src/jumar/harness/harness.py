@@ -335,8 +335,9 @@ class Harness:
             raise RunNotFound(f"{run!r} names no run", hint="Give a run's id, the end of one, or `last`.")
         found = operations.store.find("" if text == "last" else text, 2)
         if not found:
-            what = "there are no runs yet" if text == "last" else f"no run's id ends in {text}"
-            raise RunNotFound(what)
+            if text == "last":
+                raise RunNotFound("there are no runs yet", hint="Check which store this is, or start a run.")
+            raise RunNotFound(f"no run's id ends in {text}")
         if text != "last" and len(found) > 1:
             raise RunNotFound(f"more than one run's id ends in {text}", hint="Give more of the id.")
         return found[0]

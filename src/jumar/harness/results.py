@@ -79,7 +79,7 @@ class CallView(Struct, frozen=True):
     """One call of a run, for people.
 
     Times are ms since 1970, `result` is the stored JSON, and `doubts` counts how often it was not known whether the
-    call had happened.
+    call had happened.  `idempotency_key` is what the tool could hand to its service: the thing to search there for.
     """
 
     seq: int
@@ -100,6 +100,21 @@ class CallView(Struct, frozen=True):
     started_version: int = 0
     ended_version: int | None = None
     doubts: int = 0
+    idempotency_key: str = ""
+
+
+class AnswerView(Struct, frozen=True):
+    """What was answered about one attempt of a call: `verdict` (`happened`, `not-happened`), the result that was given
+    with it as JSON, by whom, with which note, and when (ms since 1970).
+    """
+
+    call_id: str
+    attempt: int
+    verdict: str
+    value: Any = None
+    by: str | None = None
+    note: str | None = None
+    at: int = 0
 
 
 class CheckpointView(Struct, frozen=True):
@@ -144,6 +159,7 @@ class RunView(Struct, frozen=True):
     takeovers: tuple[TraceLine, ...]
     input: Any = None
     output: Any = None
+    answers: tuple[AnswerView, ...] = ()
 
 
 class TraceLine(Struct, frozen=True):

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from jumar.core.naming import idempotency_key
 from jumar.core.phases import FINAL
-from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RunRecord
+from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RequestRecord, RunRecord
 from jumar.core.states import CallState, Effect, EventKind, Status
 from jumar.core.store import Store
-from jumar.harness.results import CallView, CheckpointView, RunInfo, RunView, TraceLine, WaitingOn
+from jumar.harness.results import AnswerView, CallView, CheckpointView, RunInfo, RunView, TraceLine, WaitingOn
 
 _decode = msgspec.json.Decoder().decode
 
@@ -41,19 +42,34 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
 
 
 def run_view(run: RunRecord, store: Store) -> RunView:
-    """A run with its calls, checkpoints and what it waits for."""
+    """A run with its calls, checkpoints, what it waits for and what was answered."""
     events = store.events(run.run_no)
     doubts = Counter(event.call_seq for event in events if event.kind is EventKind.CALL_UNCERTAIN)
     output = _artifact(store, run, run.output_digest) if run.status in FINAL else None
-    requests = store.requests(run.run_no) if run.status not in FINAL else []
+    requests = store.requests(run.run_no)
+    is_open = run.status not in FINAL
     return RunView(
         run_info(run, store),
         tuple(call_view(record, store, run, doubts[record.seq]) for record in store.calls(run.run_no)),
         tuple(checkpoint_view(record) for record in store.checkpoints(run.run_no)),
-        tuple(WaitingOn.of(request) for request in requests if request.verdict is None),
+        tuple(WaitingOn.of(request) for request in requests if request.verdict is None and is_open),
         tuple(_event_line(event, {}) for event in events if event.kind is EventKind.TAKEN_OVER),
         _artifact(store, run, run.input_digest),
         output,
+        tuple(_answer_view(request) for request in requests if request.verdict is not None),
+    )
+
+
+def _answer_view(request: RequestRecord) -> AnswerView:
+    assert request.verdict is not None
+    return AnswerView(
+        request.call_id,
+        request.attempt,
+        request.verdict.label,
+        _value(request.value),
+        request.by,
+        request.note,
+        request.answered_at or 0,
     )
 
 
@@ -79,6 +95,7 @@ def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int) -> 
         record.started_version,
         record.ended_version,
         doubts,
+        idempotency_key(run.run_id, record.call_id, record.args_digest),
     )
 
 

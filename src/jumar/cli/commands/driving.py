@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import click
 
 from jumar.cli.apps import users_traceback
 from jumar.cli.exits import exit_code
-from jumar.cli.messages import AgentLeft, Interrupted
+from jumar.cli.messages import AgentLeft, Interrupted, Terminated, explain
 from jumar.cli.options import Options, agent_of, opened, prints_aside, with_app, with_json, with_store
 from jumar.cli.progress import Progress, owner_name
 from jumar.cli.reading import is_there, json_argument, short_id, typed_input
@@ -90,7 +93,9 @@ def _tells(progress: Progress, harness: Harness, run_id: str) -> Callable[[float
 
 
 def _ended(harness: Harness, result: RunResult[Any], options: Options) -> int:
-    if result.error is not None and not isinstance(result.error, JumarError):
+    if isinstance(result.error, JumarError):
+        explain(result.error, options)
+    elif result.error is not None:
         click.echo(users_traceback(result.error), err=True)
     report(harness, result, options)
     return exit_code(result.status, result.wake_at)
@@ -98,11 +103,14 @@ def _ended(harness: Harness, result: RunResult[Any], options: Options) -> int:
 
 @contextmanager
 def _interruptible(harness: Harness, run_id: str, options: Options) -> Iterator[None]:
-    """Turn Ctrl-C, and an agent that ends the process, into an error that says how to go on with the run."""
+    """Turn Ctrl-C, SIGTERM, and an agent that ends the process, into an error that says how to go on with the run."""
+    terminated = threading.Event()
     try:
-        yield
+        with _sigterm_as_ctrl_c(terminated):
+            yield
     except KeyboardInterrupt:
-        raise _interrupted(is_there(harness, run_id), options) from None
+        kind = Terminated if terminated.is_set() else Interrupted
+        raise _interrupted(is_there(harness, run_id), options, kind) from None
     except Exception:
         raise
     except BaseException as error:  # SystemExit, or a cancellation that is nobody's
@@ -110,24 +118,43 @@ def _interruptible(harness: Harness, run_id: str, options: Options) -> Iterator[
         raise AgentLeft(f"the agent of run {options.run} left by {type(error).__name__}", hint=go_on) from error
 
 
+@contextmanager
+def _sigterm_as_ctrl_c(terminated: threading.Event) -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, to whoever handles that at the moment, and leave a mark that it was SIGTERM."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        terminated.set()
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):  # shells start background jobs with Ctrl-C ignored
+            raise KeyboardInterrupt
+        handler(signal.SIGINT, frame)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _resume(options: Options, run_id: str) -> str:
     return options.command("resume", options.run or run_id)
 
 
-def _interrupted(run: RunInfo | None, options: Options) -> Interrupted:
+def _interrupted(run: RunInfo | None, options: Options, kind: type[Interrupted]) -> Interrupted:
     if run is None:
-        return Interrupted("interrupted before the run began", safe="Nothing was recorded.")
+        return kind(f"{kind.code} before the run began", safe="Nothing was recorded.")
     go_on = f"Go on with `{_resume(options, run.run_id)}`."
     if run.status != "RUNNING":
-        return Interrupted(f"interrupted; run {options.run} is {run.status.lower()}", hint=go_on)
+        return kind(f"{kind.code}; run {options.run} is {run.status.lower()}", hint=go_on)
     if f"/{os.getpid()}/" not in (run.owner or ""):
         owner = owner_name(run.owner)
-        return Interrupted(
-            f"interrupted; {owner} still drives run {options.run}", safe="Nothing was changed.", hint=go_on
-        )
+        return kind(f"{kind.code}; {owner} still drives run {options.run}", safe="Nothing was changed.", hint=go_on)
     left = f", once this process's lease has run out ({lasted(run.lease_seconds * 1000)})" if run.lease_seconds else ""
-    return Interrupted(
-        f"interrupted while a call of run {options.run} was under way",
+    return kind(
+        f"{kind.code} while a call of run {options.run} was under way",
         safe="What is recorded stays recorded; whether that call happened is settled when the run goes on.",
         hint=f"{go_on[:-1]}{left}.",
     )

@@ -41,7 +41,7 @@ def store() -> None:
     """Look after the store."""
 
 
-@store.command()
+@store.command(short_help="Bring the store's schema up to date.")
 @with_store
 @with_app
 @with_json
