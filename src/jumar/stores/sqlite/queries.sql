@@ -1,4 +1,6 @@
 -- The statements of the SQLite store.  A line `-- name: x` begins each; :name marks a parameter, ? a place in a row.
+-- Where `state IN (0, 1, 2, 5)` stands beside `state = 2`, it repeats the condition of the index call_open: without the very
+-- words, SQLite does not use that index and looks at every call of the run.
 
 -- name: run_create
 INSERT INTO run (run_id, reversed_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot,
@@ -21,7 +23,7 @@ RETURNING run_no;
 -- name: calls_uncertain
 UPDATE call
 SET state = 5
-WHERE run_no = :run_no AND state = 2 AND epoch < :epoch
+WHERE run_no = :run_no AND state = 2 AND state IN (0, 1, 2, 5) AND epoch < :epoch
 RETURNING seq, call_id, attempt;
 
 -- name: run_advance_quietly
@@ -49,7 +51,7 @@ WHERE run_no = :run_no AND owner = :owner AND epoch = :epoch AND version = :vers
 RETURNING control, answers;
 
 -- name: run_started_calls
-SELECT call_id FROM call WHERE run_no = ? AND state = 2 LIMIT 1;
+SELECT call_id FROM call WHERE run_no = ? AND state = 2 AND state IN (0, 1, 2, 5) LIMIT 1;
 
 -- name: run_renew
 UPDATE run
@@ -152,9 +154,6 @@ SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, 
        args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by, started_at, ended_at,
        started_version, ended_version, checksum
 FROM call WHERE run_no = ? ORDER BY seq;
-
--- name: call_found
-SELECT 1 FROM call WHERE run_no = ? AND seq = ?;
 
 -- name: artifact
 SELECT packing, data FROM artifact WHERE run_no = ? AND digest = ?;

@@ -119,7 +119,7 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
         return _claim_refused(before, now, claim)
     run = run_by_id(connection, claim.run_id)
     assert run is not None
-    marked = connection.execute(SQL["calls_uncertain"], {"run_no": run.run_no, "epoch": run.epoch}).fetchall()
+    marked = sorted(connection.execute(SQL["calls_uncertain"], {"run_no": run.run_no, "epoch": run.epoch}).fetchall())
     taken_over = before.owner is not None
     _event(connection, run.run_no, EventKind.TAKEN_OVER if taken_over else EventKind.CLAIMED, claim.at, epoch=run.epoch)
     for seq, _call_id, attempt in marked:

@@ -1,0 +1,125 @@
+"""Packing artifacts, and reading `.sql` files."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jumar.stores.sqlite
+from jumar.stores.packing import PLAIN, ZSTD, pack, unpack
+from jumar.stores.queries import migrations, named_statements, statements
+
+PACKAGE = "jumar.stores.sqlite"
+FOLDER = Path(jumar.stores.sqlite.__file__).parent
+
+
+@given(st.binary(max_size=5000) | st.integers(1, 3000).map(lambda count: b'{"line": "ERROR"}, ' * count))
+def test_what_is_packed_is_unpacked_the_same(data: bytes) -> None:
+    packing, packed = pack(data)
+    assert unpack(packing, packed) == data
+    assert len(packed) <= len(data)
+
+
+def test_what_packs_well_is_packed_and_what_does_not_is_left() -> None:
+    assert pack(b"x" * 10_000)[0] == ZSTD
+    assert pack(b"x" * 100)[0] == PLAIN
+    noise = bytes((number * 2654435761 >> 13) & 255 for number in range(600))
+    packing, packed = pack(noise)
+    assert (packing, packed) == (PLAIN, noise) or len(packed) < len(noise)
+
+
+@pytest.mark.parametrize("packing", [2, 77, -1])
+def test_a_packing_that_is_not_known_is_a_value_error(packing: int) -> None:
+    with pytest.raises(ValueError, match="not known"):
+        unpack(packing, b"data")
+
+
+@pytest.mark.parametrize("data", [b"", b"no zstd", b"\x28\xb5\x2f\xfd", pack(b"x" * 10_000)[1][:-2]])
+def test_damaged_packed_bytes_are_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        unpack(ZSTD, data)
+
+
+def schema() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:")
+    for _, text in migrations(PACKAGE):
+        for statement in statements(text):
+            connection.execute(statement)
+    return connection
+
+
+@pytest.mark.parametrize("name", named_statements(PACKAGE))
+def test_every_statement_fits_the_schema_and_is_used(name: str) -> None:
+    connection = schema()
+    text = named_statements(PACKAGE)[name]
+    connection.execute(f"EXPLAIN {text}", _anything_for(text))
+    connection.close()
+    code = "".join(path.read_text("utf-8") for path in FOLDER.glob("*.py"))
+    # The four that list runs are put together from parts of a name.
+    assert f'"{name}"' in code or name.startswith("runs_")
+
+
+def _anything_for(text: str) -> dict[str, None] | tuple[None, ...]:
+    named = set(re.findall(r":(\w+)", text))
+    return dict.fromkeys(named) if named else (None,) * text.count("?")
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("run_by_id", "run_by_id"),
+        ("run_ending", "run_by_end"),
+        ("runs", "run_by_id"),
+        ("runs_of_status", "run_by_status"),
+        ("runs_of_agent", "run_by_agent"),
+        ("runs_of_status_and_agent", "run_by_agent"),
+        ("calls", "call_of_run"),
+        ("run_started_calls", "call_open"),
+        ("calls_uncertain", "call_open"),
+        ("call_change", "call_of_run"),
+        ("artifact", "artifact_of_run"),
+        ("checkpoints", "checkpoint_of_run"),
+        ("requests", "request_of_attempt"),
+        ("request_answer", "request_by_id"),
+        ("events", "event_of_run"),
+    ],
+)
+def test_no_statement_reads_a_table_from_end_to_end(name: str, index: str) -> None:
+    connection = schema()
+    text = named_statements(PACKAGE)[name]
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", _anything_for(text))]
+    connection.close()
+    assert not [line for line in plan if line.startswith("SCAN") and "INDEX" not in line], plan
+    assert [line for line in plan if index in line], plan
+
+
+def test_migrations_are_numbered_from_one_without_a_gap() -> None:
+    assert [number for number, _ in migrations(PACKAGE)] == list(range(1, len(migrations(PACKAGE)) + 1))
+
+
+def test_a_script_is_cut_at_the_ends_of_its_statements() -> None:
+    text = """
+-- A comment; with a semicolon.
+CREATE TABLE a (x TEXT DEFAULT 'one; two'); -- and another; here
+CREATE TRIGGER t AFTER INSERT ON a BEGIN
+    INSERT INTO b VALUES (1);
+    INSERT INTO b VALUES (2);
+END;
+
+CREATE TABLE b (y)
+"""
+    cut = list(statements(text))
+    assert [statement.split()[:2] for statement in cut] == [
+        ["CREATE", "TABLE"],
+        ["CREATE", "TRIGGER"],
+        ["CREATE", "TABLE"],
+    ]
+    connection = sqlite3.connect(":memory:")
+    for statement in cut:
+        connection.execute(statement)
+    connection.close()
