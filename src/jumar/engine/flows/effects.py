@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def make_read(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
     """Run a read and record its result; try again after a passing error while the tool's retries last."""
     live = call.live
-    last = attempt + call.policy.retries
+    last = _last(call, attempt)
     while True:
         live.before_dispatch()
         live.begin(call.seq, call.policy.timeout)
@@ -53,7 +53,7 @@ def make_read(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
 def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
     """Commit STARTED, send, record; and where the end leaves it open whether it happened, settle that first."""
     live = call.live
-    last = attempt + call.policy.retries
+    last = _last(call, attempt)
     while True:
         live.before_dispatch()
         dispatch_by = yield from _start(call, attempt, new=new)
@@ -72,7 +72,7 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
         failure = _not_sent(call) if ended is None else failure_of(call, how, sorted_error, error)
         if judgement is Judgement.UNCERTAIN:
             assert ended is not None
-            yield from note_uncertain(call, attempt, failure)
+            yield from note_uncertain(call, attempt, failure, ended.over_at)
             settled = yield from settle_external(call, attempt, None, dispatch_by, ended)
             if settled.known:
                 return settled.value
@@ -85,6 +85,11 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
             raise raised(call, failure) from error
         yield from _pause(call, attempt, failure, sorted_error, new=False)
         attempt += 1
+
+
+def _last(call: Call, attempt: int) -> int:
+    """The number of the last attempt: those of earlier processes and before long pauses count too, but one is made."""
+    return max(attempt, 1 + call.policy.retries)
 
 
 def invoke(call: Call, attempt: int) -> Flow[Attempt]:
