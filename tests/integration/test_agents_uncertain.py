@@ -157,3 +157,45 @@ def test_an_external_call_past_its_timeout_is_uncertain_and_its_late_result_is_e
     until(lambda: any(line.what == "answered" for line in harness.trace(result.run_id)))
     assert harness.resume(result.run_id).unwrap() == 5
     assert ids(harness) == ["pay.1"]
+
+
+def test_a_no_counts_from_when_the_attempt_was_over_where_that_is_known(harness: Harness) -> None:
+    sent: list[int] = []
+
+    @harness.tool(effect="external", settle=0.0)  # without a timeout an unknown end would be reckoned with for 600 s
+    def pay(cents: int) -> int:
+        sent.append(cents)
+        if len(sent) == 1:
+            raise ValueError("the answer could not be read")
+        return cents
+
+    @harness.agent
+    def agent(run: Run, task: str) -> int:
+        return run.call(pay, 5)
+
+    waiting = harness.run(agent, "x")
+    assert waiting.status == "WAITING"
+    harness.resolve(waiting.run_id, "pay.1", NotHappened())
+    assert harness.resume(waiting.run_id).unwrap() == 5
+    assert sent == [5, 5]
+
+
+def test_an_attempt_that_still_runs_in_this_process_is_not_taken_for_over(harness: Harness) -> None:
+    may_end = threading.Event()
+    sent: list[int] = []
+
+    @harness.tool(effect="external", timeout=0.05, settle=0.0)
+    def pay(cents: int) -> int:
+        may_end.wait(60)
+        sent.append(cents)
+        return cents
+
+    @harness.agent
+    def agent(run: Run, task: str) -> int:
+        return run.call(pay, 5)
+
+    waiting = harness.run(agent, "x")
+    harness.resolve(waiting.run_id, "pay.1", NotHappened())
+    threading.Timer(0.1, may_end.set).start()
+    assert harness.resume(waiting.run_id).unwrap() == 5
+    assert sent == [5]

@@ -239,3 +239,11 @@ def test_any_prefix_of_what_was_recorded_replays_to_the_same_ids(
     answered_by = {place: each for place, each in again.items() if each in prefix}
     assert answered_by == {place: each for place, each in first.items() if each in prefix}
     assert len({each.call_id for each in again.values()}) == len(again)
+
+
+def test_a_call_is_looked_for_under_other_keys_as_well() -> None:
+    twin = replace(record(1, effect=Effect.EXTERNAL), key="a")
+    table = ReplayTable([twin])
+    assert table.keyed_twin(twin.tool, twin.args_digest) is twin
+    assert table.match_key(twin.kind, "a") is twin
+    assert table.keyed_twin(twin.tool, twin.args_digest) is None

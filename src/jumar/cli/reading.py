@@ -54,7 +54,7 @@ def not_happened_from(harness: Harness, call: CallRecord) -> int | None:
         return None
     policy, settings, clock = spec.policy, harness._settings, harness._open().store.now()
     sure = sure_of_not_happened_at(
-        ended_at=None if call.boot == clock.boot else 0,  # the host was started anew since: the attempt is over
+        ended_at=call.over_at if call.boot == clock.boot else 0,  # the host was started anew since: the attempt is over
         dispatch_by=call.dispatch_by or 0,
         timeout_ms=None if policy.timeout is None else int(policy.timeout * 1000),
         stall_ms=int(settings.stall_timeout * 1000),

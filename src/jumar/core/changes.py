@@ -38,6 +38,7 @@ class CallChange(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     boot: bytes | None = None
     dispatch_by: int | None = None
+    over_at: int | None = None
     started_at: int | None = None
     ended_at: int | None = None
     checksum: int | None = None

@@ -1,8 +1,8 @@
 """What the store keeps, as frozen records: a run, its calls, checkpoints, requests and events.
 
-Times called `*_at` are wall-clock milliseconds since 1970.  `lease_until` and `dispatch_by` are milliseconds on the
-store's lease clock, which counts on through suspend and ignores wall-clock jumps; they mean nothing under another
-`boot`.
+Times called `*_at` are wall-clock milliseconds since 1970.  `lease_until`, `dispatch_by` and `over_at` (when an attempt
+was over, where that is known) are milliseconds on the store's lease clock, which counts on through suspend and ignores
+wall-clock jumps; they mean nothing under another `boot`.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ class CallRecord(Struct, frozen=True):
     started_version: int = 0
     ended_version: int | None = None
     checksum: int = 0
+    over_at: int | None = None
 
 
 class CheckpointRecord(Struct, frozen=True):

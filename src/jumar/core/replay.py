@@ -5,13 +5,15 @@ sequential in itself, and each branch has its own table.  The oldest unmatched r
 kind, tool and arguments answers; a decision is answered by the oldest decision of the branch whatever its prompt; a
 call with a `key` is answered by the record with that key alone.
 
-A read that finds no record runs.  A call that is not a read goes out only if its branch holds no unmatched record of
-such a call: otherwise the code does something else than what was done, and going on might do it twice.
+A read that finds no record runs.  A call that is not a read goes out only if neither its branch nor one around it holds
+an unmatched record of such a call: otherwise the code does something else than what was done, and going on might do it
+twice.  (A branch around it waits for it, so that whatever it recorded later was recorded after this call.)  For the
+same reason a call with a key is not sent beside an unmatched record of the same call under another key.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
@@ -36,7 +38,8 @@ class BranchTable:
 
     def __init__(self) -> None:
         self._slots: dict[_Slot, deque[CallRecord]] = {}
-        self._effects: dict[str, dict[int, CallRecord]] = {}
+        # Ordered dicts, because taking the first of one again and again costs the same however many went before.
+        self._effects: dict[str, OrderedDict[int, CallRecord]] = {}
 
     def add(self, record: CallRecord) -> None:
         """Enter a record; they must be entered in the order of their `seq`."""
@@ -45,7 +48,7 @@ class BranchTable:
         if record.effect is _READ:
             return
         for step in _enclosing(record.step):
-            self._effects.setdefault(step, {})[record.seq] = record
+            self._effects.setdefault(step, OrderedDict())[record.seq] = record
 
     def match(self, kind: CallKind, tool: str, args_digest: bytes) -> CallRecord | None:
         """Take the record that answers this call, or None where the call is new."""
@@ -60,7 +63,8 @@ class BranchTable:
 
     def first_effect(self, step: str = "") -> CallRecord | None:
         """The oldest unmatched record of a call that is not a read, in one entry of a step or, by default, anywhere."""
-        return next(iter(self._effects.get(step, {}).values()), None)
+        left = self._effects.get(step)
+        return next(iter(left.values())) if left else None
 
 
 def _enclosing(step: str) -> Iterator[str]:
@@ -77,13 +81,14 @@ def _enclosing(step: str) -> Iterator[str]:
 class ReplayTable:
     """A run's records by branch, those with a key by their key, and the highest ordinals given so far."""
 
-    __slots__ = ("_asked", "_branches", "_keyed", "_ordinals")
+    __slots__ = ("_asked", "_branches", "_keyed", "_ordinals", "_twins")
 
     def __init__(self, records: Iterable[CallRecord] = ()) -> None:
         self._asked: set[tuple[int, str]] = set()
         self._branches: dict[str, BranchTable] = {}
         self._keyed: dict[tuple[int, str], CallRecord] = {}
         self._ordinals: dict[tuple[str, str], int] = {}
+        self._twins: dict[tuple[str, bytes], OrderedDict[int, CallRecord]] = {}
         for record in records:
             self._add(record)
 
@@ -93,6 +98,8 @@ class ReplayTable:
             self._ordinals[place] = record.ordinal
         if record.key is not None:
             self._keyed[record.kind, record.key] = record
+            if record.effect is not _READ:
+                self._twins.setdefault((record.tool, record.args_digest), OrderedDict())[record.seq] = record
             return
         self.branch(record.branch).add(record)
 
@@ -112,7 +119,15 @@ class ReplayTable:
                 f"key {key!r} was given to another call of this run already", hint="Give each call a key of its own."
             )
         self._asked.add((kind, key))
-        return self._keyed.pop((kind, key), None)
+        record = self._keyed.pop((kind, key), None)
+        if record is not None and record.effect is not _READ:
+            del self._twins[record.tool, record.args_digest][record.seq]
+        return record
+
+    def keyed_twin(self, tool: str, args_digest: bytes) -> CallRecord | None:
+        """An unmatched record of the same call, not a read, under a key that nobody has asked for yet."""
+        left = self._twins.get((tool, args_digest))
+        return next(iter(left.values())) if left else None
 
     def unmatched_effects(self) -> list[CallRecord]:
         """The oldest unmatched record that is not a read of every branch, and every such record with a key."""

@@ -79,7 +79,8 @@ class Store(Protocol):
 
         A refused change leaves nothing behind, and the others of the batch stand.  On a database error the batch is
         rolled back and each change commits alone.  With `wait=False` StoreBusy is raised at once where another
-        process writes. Raises CommitUnknown where the outcome of a COMMIT is not known.
+        process writes, and where a batch has to be taken apart, since each part takes the lock anew.  Raises
+        CommitUnknown where the outcome of a COMMIT is not known.
         """
         ...
 

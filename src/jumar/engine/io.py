@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jumar.core.records import LeaseTime
-from jumar.core.requests import Request
+from jumar.core.requests import Attempt, Request
 from jumar.core.store import Store
 from jumar.stores.clock import lease_ms, wall_ms
 from jumar.stores.commits import CommitQueue
@@ -26,7 +26,7 @@ class Watcher(Protocol):
 class IO:
     """The outside world as flows see it through a driver."""
 
-    __slots__ = ("clock", "queue", "store", "wall", "watcher")
+    __slots__ = ("clock", "going_on", "queue", "store", "wall", "watcher")
 
     def __init__(self, store: Store, watcher: Watcher | None = None) -> None:
         self.store = store
@@ -34,6 +34,9 @@ class IO:
         self.clock: Callable[[], int] = lease_ms
         self.wall: Callable[[], int] = wall_ms
         self.watcher = watcher
+        # Attempts that outlived their timeout in this process, by run, call and number: while one goes on, a later
+        # claim by this very process must not take it for ended.
+        self.going_on: dict[tuple[str, int, int], Attempt] = {}
 
     def now(self) -> tuple[int, LeaseTime]:
         """The wall clock and the store's lease clock."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -115,7 +118,8 @@ class LiveRun:
         self._next_seq = records[-1].seq + 1 if records else 1
         self._names: set[str] = set()
         self._riders: Riders | None = None
-        self.given_up: list[Any] = []
+        self.given_up: deque[Any] = deque()
+        self._making: set[int] = set()
         self.aside: Riders | None = None
 
     # --- Going on or not. ---
@@ -184,9 +188,18 @@ class LiveRun:
         """The body has ended, or was given up."""
         del self._in_flight[seq]
 
+    @contextmanager
+    def making(self, seq: int) -> Generator[None, None, None]:
+        """A call that is not a read is on its way from STARTED to how it ends: the run cannot be left meanwhile."""
+        self._making.add(seq)
+        try:
+            yield
+        finally:
+            self._making.discard(seq)
+
     def busy(self) -> bool:
-        """Whether a body is being run."""
-        return bool(self._in_flight)
+        """Whether a body is being run, or a call that is not a read is between its start and its end."""
+        return bool(self._in_flight or self._making)
 
     def makes_progress(self, now: int) -> bool:
         """Whether the run deserves to be renewed: something happened lately, or a call is within its own timeout."""
@@ -203,10 +216,10 @@ class LiveRun:
             self._next_seq = seq + 1
             return seq, self.table.next_ordinal(step, tool)
 
-    def branch(self, path: str) -> Branch:
-        """A new branch, with whatever of it is recorded."""
+    def branch(self, path: str, parent: Branch | None = None) -> Branch:
+        """A new branch, with whatever of it is recorded; `parent` waits for its end."""
         with self.lock:
-            return Branch(path, self.table.branch(path))
+            return Branch(path, self.table.branch(path), parent)
 
     def own_branch(self, path: str) -> Branch:
         """The branch of a step that has a thread or task of its own; its name must be the only one of its kind."""

@@ -27,10 +27,11 @@ class Branch:
     it.
     """
 
-    __slots__ = ("_entries", "home", "path", "step", "table")
+    __slots__ = ("_entries", "home", "parent", "path", "step", "table")
 
-    def __init__(self, path: str, table: Any) -> None:
+    def __init__(self, path: str, table: Any, parent: Branch | None = None) -> None:
         self.path = path
+        self.parent = parent
         self.step = path
         self.home: Any = None
         self.table = table

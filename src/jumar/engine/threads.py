@@ -12,6 +12,7 @@ from contextvars import Context
 from typing import Any
 
 from jumar.core.requests import Attempt
+from jumar.errors import NotApplied
 
 
 def run_body(attempt: Attempt, body: Callable[[], Any], clock: Callable[[], int], wall: Callable[[], int]) -> None:
@@ -26,7 +27,18 @@ def run_body(attempt: Attempt, body: Callable[[], Any], clock: Callable[[], int]
 
 
 def start(context: Context, work: Callable[[], None], name: str) -> threading.Thread:
-    """Do `work` in a thread of its own, under a copy of the caller's context."""
+    """Do `work` in a thread of its own, under a copy of the caller's context; NotApplied where there is none left."""
     thread = threading.Thread(target=context.run, args=(work,), name=name, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise NotApplied(f"no thread could be started ({error})") from error
     return thread
+
+
+def not_run(attempt: Attempt, error: BaseException, clock: Callable[[], int], wall: Callable[[], int]) -> Attempt:
+    """An attempt that ended before its body began."""
+    attempt.error = error
+    attempt.started_at = attempt.ended_at = wall()
+    attempt.over_at = clock()
+    return attempt

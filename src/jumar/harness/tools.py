@@ -194,7 +194,7 @@ def decorated(function: Callable[..., Any], options: dict[str, Any], names: dict
 def _checked(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     for option in options.keys() - ToolOptions.__annotations__.keys():
         _refuse(option)
-    name = options.get("name") or getattr(function, "__name__", "")
+    name: Any = options.get("name") or getattr(function, "__name__", "")
     retries = options.get("retries")
     return {
         "kind": CallKind.TOOL,

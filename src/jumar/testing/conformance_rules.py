@@ -237,6 +237,7 @@ def _change_call(run: RunRows, change: CallChange, version: int) -> None:
         attempt=change.attempt,
         epoch=change.epoch,
         failure=change.failure,
+        over_at=change.over_at,
         ended_at=change.ended_at,
         **given,
     )

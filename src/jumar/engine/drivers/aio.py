@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from jumar.core.requests import Attempt, Commit, Fan, Flow, Invoke, Load, Now, Request, Sleep
 from jumar.engine.io import IO
 from jumar.engine.scope import current_scope
-from jumar.engine.threads import run_body, start
+from jumar.engine.threads import not_run, run_body, start
+from jumar.errors import NotApplied
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ async def adrive(flow: Flow[T], io: IO) -> T:
                 answer, interrupted = await _commit(request, io)
                 cancelled = interrupted or cancelled
             elif cancelled is not None and type(request) is Invoke:
-                answer = _not_run(cancelled, io)
+                answer = not_run(Attempt(), cancelled, io.clock, io.wall)
             elif cancelled is not None and type(request) is Sleep:
                 raise cancelled
             else:
@@ -92,14 +93,6 @@ async def _commit(request: Commit, io: IO) -> tuple[Any, asyncio.CancelledError 
             return await answer, cancelled
         except asyncio.CancelledError as error:
             cancelled = error
-
-
-def _not_run(error: asyncio.CancelledError, io: IO) -> Attempt:
-    attempt = Attempt()
-    attempt.error = error
-    attempt.started_at = attempt.ended_at = io.wall()
-    attempt.over_at = io.clock()
-    return attempt
 
 
 async def _carry_out(request: Request[Any], io: IO) -> Any:
@@ -211,7 +204,10 @@ async def _in_thread(request: Invoke, io: IO) -> Attempt:
             over.set_result(None)
         file()
 
-    start(context, work, "jumar-call")
+    try:
+        start(context, work, "jumar-call")
+    except NotApplied as error:
+        return not_run(attempt, error, io.clock, io.wall)
     try:
         done, _ = await asyncio.wait({over}, timeout=request.timeout)
     except asyncio.CancelledError as error:

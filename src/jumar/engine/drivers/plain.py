@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from inspect import iscoroutine
@@ -14,8 +15,8 @@ from jumar.core.limits import MAX_WORKERS
 from jumar.core.requests import Attempt, Commit, Fan, Flow, Invoke, Load, Now, Sleep
 from jumar.engine.io import IO
 from jumar.engine.scope import current_scope, this_thread
-from jumar.engine.threads import run_body, start
-from jumar.errors import UsageError
+from jumar.engine.threads import not_run, run_body, start
+from jumar.errors import NotApplied, UsageError
 
 T = TypeVar("T")
 
@@ -117,7 +118,10 @@ def _in_thread(request: Invoke, io: IO, attempt: Attempt) -> Attempt:
             late()
 
     attempt.started_at = io.wall()
-    start(copy_context(), work, "jumar-call")
+    try:
+        start(copy_context(), work, "jumar-call")
+    except NotApplied as error:
+        return not_run(attempt, error, io.clock, io.wall)
     if not done.wait(request.timeout):
         with lock:
             if not done.is_set():
@@ -143,8 +147,13 @@ def _fan(request: Fan, io: IO) -> list[Attempt]:
             current_scope.set(invoke.scope)
             run_body(attempt, partial(_plainly, invoke), io.clock, io.wall)
 
-    count = min(MAX_WORKERS, len(attempts))
-    for thread in [start(copy_context(), work, f"jumar-branch-{number}") for number in range(count)]:
+    threads = []
+    with suppress(NotApplied):  # fewer threads than wanted do the same work, and without any this one does it
+        for number in range(min(MAX_WORKERS, len(attempts))):
+            threads.append(start(copy_context(), work, f"jumar-branch-{number}"))
+    if not threads:
+        copy_context().run(work)
+    for thread in threads:
         thread.join()
     return attempts
 

@@ -134,12 +134,13 @@ def perform(call: Call) -> Flow[Any]:
     live = call.live
     if live.halt is not None:
         raise live.halt.signal()
-    if call.record is None:
-        if needs_started(call.policy.effect):
-            _refuse_divergence(call)
+    if call.record is not None:
+        return (yield from _answered(call, call.record))
+    if needs_started(call.policy.effect):
+        _refuse_divergence(call)
+        with live.making(call.seq):
             return (yield from make_effect(call, 1, new=True))
-        return (yield from make_read(call, 1, new=True))
-    return (yield from _answered(call, call.record))
+    return (yield from make_read(call, 1, new=True))
 
 
 def _answered(call: Call, record: CallRecord) -> Flow[Any]:
@@ -152,6 +153,15 @@ def _answered(call: Call, record: CallRecord) -> Flow[Any]:
         yield from forever()
     if record.effect is not call.policy.effect:
         raise call.live.stop(_other_effect(call, record))
+    if needs_started(record.effect) and (record.tool, record.args_digest) != (call.policy.name, call.args_digest):
+        # Found by its key: whatever was sent under it may have happened, and this is not the same.
+        raise call.live.stop(diverged(record, f"{call.policy.name}({shown(call.args_json)}) under the same key"))
+    with call.live.making(call.seq):
+        return (yield from _taken_up(call, record))
+
+
+def _taken_up(call: Call, record: CallRecord) -> Flow[Any]:
+    """A call whose record says that it has not ended."""
     if record.state is CallState.PLANNED:
         make = make_effect if needs_started(record.effect) else make_read
         return (yield from make(call, record.attempt + 1, new=False))
@@ -167,7 +177,7 @@ def _uncertain(call: Call, record: CallRecord) -> Flow[Any]:
     if resolution is Resolution.AGAIN:
         return (yield from make_read(call, record.attempt + 1, new=False))
     if resolution is Resolution.ASK:
-        settled = yield from settle_external(call, record.attempt, record.boot, record.dispatch_by)
+        settled = yield from settle_external(call, record.attempt, record, record.dispatch_by)
         if settled.known:
             return settled.value
     return (yield from make_effect(call, record.attempt + 1, new=False))
@@ -187,10 +197,13 @@ def _prompt_changed(call: Call, record: CallRecord) -> None:
 
 
 def _refuse_divergence(call: Call) -> None:
-    """A call that is not a read goes out only if its branch has no unmatched record of such a call."""
-    if call.branch is None:
-        return
-    left = call.branch.table.first_effect()
+    """A call that is not a read goes out only if nothing of its kind is left unmatched around it; see `replay`."""
+    left = None
+    branch = call.branch
+    while branch is not None and left is None:
+        left, branch = branch.table.first_effect(), branch.parent
+    if left is None and call.key is not None:
+        left = call.live.table.keyed_twin(call.policy.name, call.args_digest)
     if left is not None:
         raise call.live.stop(diverged(left, f"{call.call_id}({shown(call.args_json)})"))
 

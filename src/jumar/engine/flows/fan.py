@@ -21,7 +21,7 @@ def fan_out(
     """Run the bodies, each in a branch of its own, and answer how each ended, in their order."""
     live.check()
     path = parent.fan_path(word)
-    branches = [live.branch(f"{path}:{index}") for index in range(len(bodies))]
+    branches = [live.branch(f"{path}:{index}", parent) for index in range(len(bodies))]
     requests = [
         Invoke(body, (), {}, Scope(live, branch, waits=waits)) for body, branch in zip(bodies, branches, strict=True)
     ]

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jumar.core.requests import Flow
-from jumar.core.states import Effect
+from jumar.core.states import CallState, Effect
+from jumar.engine.flows.advance import advance
+from jumar.engine.flows.outcomes import load
 from jumar.engine.flows.settling import settle_given_up_call
 
 if TYPE_CHECKING:
@@ -19,8 +21,18 @@ if TYPE_CHECKING:
 def settle_given_up(live: LiveRun) -> Flow[None]:
     """Settle every given-up call that is not a read; raises Stopped where the run must wait for one."""
     live.goes_on()
+    if live.given_up:
+        yield from _settle_all(live)
+
+
+def _settle_all(live: LiveRun) -> Flow[None]:
+    # What rode along so far must be on disk before the records are looked at.
+    yield from advance(live)
+    run_no = live.run.run_no
+    records = {record.seq: record for record in (yield from load(live, lambda store: store.calls(run_no)))}
     while live.given_up:
         call = live.given_up[0]
-        if call.policy.effect is not Effect.READ:
-            yield from settle_given_up_call(call)
-        live.given_up.pop(0)
+        record = records.get(call.seq)
+        if call.policy.effect is not Effect.READ and record is not None and record.state is CallState.UNCERTAIN:
+            yield from settle_given_up_call(call, record)
+        live.given_up.popleft()

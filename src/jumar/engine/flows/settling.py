@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from jumar.core.changes import Answer, CallChange
 from jumar.core.failures import short_message
 from jumar.core.naming import request_id
-from jumar.core.records import EventRecord, Failure, RequestRecord
+from jumar.core.records import CallRecord, EventRecord, Failure, RequestRecord
 from jumar.core.requests import Attempt, Flow, Invoke, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, RequestKind, Verdict
 from jumar.core.uncertain import sure_of_not_happened_at
@@ -46,8 +46,10 @@ class _Verdict(Struct, frozen=True):
     stored: bytes | None = None  # a person's answer is JSON already
 
 
-def note_uncertain(call: Call, attempt: int, failure: Failure) -> Flow[None]:
-    """Record that this attempt may have happened, exactly as a claim does after a crash."""
+def note_uncertain(call: Call, attempt: int, failure: Failure, over_at: int | None) -> Flow[None]:
+    """Record that this attempt may have happened, exactly as a claim does after a crash; and when it was over, where
+    that is known, so that no later process reckons with it for longer.
+    """
     live = call.live
     change = CallChange(
         seq=call.seq,
@@ -55,6 +57,7 @@ def note_uncertain(call: Call, attempt: int, failure: Failure) -> Flow[None]:
         attempt=attempt,
         epoch=live.epoch,
         failure=failure,
+        over_at=over_at,
         checksum=call.checksum(CallState.UNCERTAIN, failure=failure),
     )
     event = EventRecord(EventKind.CALL_UNCERTAIN, live.wall(), call.seq, live.epoch, f"attempt {attempt}")
@@ -104,31 +107,38 @@ def note_given_up(
 
 
 def settle_external(
-    call: Call, number: int, boot: bytes | None, dispatch_by: int | None, attempt: Attempt | None = None
+    call: Call, number: int, record: CallRecord | None, dispatch_by: int | None, attempt: Attempt | None = None
 ) -> Flow[Settled]:
     """Find out whether attempt `number` happened.  `attempt` is given where it was made by this process."""
     try:
-        return (yield from _settle(call, number, boot, dispatch_by, attempt))
+        return (yield from _settle(call, number, record, dispatch_by, attempt))
     except BaseException as error:
         note_given_up(call, number, error, CallState.UNCERTAIN, new=False)
         raise
 
 
 def _settle(
-    call: Call, number: int, boot: bytes | None, dispatch_by: int | None, attempt: Attempt | None
+    call: Call, number: int, record: CallRecord | None, dispatch_by: int | None, attempt: Attempt | None
 ) -> Flow[Settled]:
     live = call.live
+    place = (live.run_id, call.seq, number)
+    if attempt is None:
+        attempt = live.io.going_on.get(place)
+    elif attempt.over_at is None:
+        live.io.going_on[place] = attempt
     while True:
         # What a probe says holds for when it was asked: the attempt may have ended, and acted, while it was answering.
         asked_at, going_on = live.clock(), attempt is not None and attempt.over_at is None
         verdict = yield from _verdict(call, number, attempt)
         answer = verdict.answer
         if isinstance(answer, Happened):
+            live.io.going_on.pop(place, None)
             return (yield from _happened(call, number, verdict))
         if going_on and attempt is not None and attempt.over_at is not None:
             continue
-        left = _until_sure(call, boot, dispatch_by, attempt) - asked_at
+        left = _until_sure(call, record, dispatch_by, attempt) - asked_at
         if isinstance(answer, NotHappened) and (left <= 0 or _surely_not(call, attempt)):
+            live.io.going_on.pop(place, None)
             return Settled(False)
         if isinstance(answer, NotHappened) and left <= live.settings.ttl_ms:
             yield from _sit_out(call, attempt, live.clock() + left)
@@ -221,13 +231,14 @@ def _happened(call: Call, number: int, verdict: _Verdict) -> Flow[Settled]:
     return Settled(True, decoded)
 
 
-def _until_sure(call: Call, boot: bytes | None, dispatch_by: int | None, attempt: Attempt | None) -> int:
+def _until_sure(call: Call, record: CallRecord | None, dispatch_by: int | None, attempt: Attempt | None) -> int:
     """The lease-clock millisecond from which NotHappened counts."""
     live = call.live
     policy = call.policy
     over_at = attempt.over_at if attempt is not None else None
-    if attempt is None and boot != live.run.boot:
-        over_at = 0  # the host was started anew since: the attempt ended with the boot before
+    if attempt is None and record is not None:
+        # Where the host was started anew since, the attempt ended with the boot before.
+        over_at = record.over_at if record.boot == live.run.boot else 0
     if attempt is not None and over_at is None:
         dispatch_by = live.clock()  # still going on in this very process
     return sure_of_not_happened_at(
@@ -239,16 +250,9 @@ def _until_sure(call: Call, boot: bytes | None, dispatch_by: int | None, attempt
     )
 
 
-def settle_given_up_call(call: Call) -> Flow[None]:
+def settle_given_up_call(call: Call, record: CallRecord) -> Flow[None]:
     """Settle a call that the agent gave up: it keeps that mark, and becomes SUCCEEDED or FAILED."""
     live = call.live
-    run_no = live.run.run_no
-    # What rode along so far must be on disk before the record is looked at.
-    yield from advance(live)
-    records = yield from load(live, lambda store: store.calls(run_no))
-    record = next((record for record in records if record.seq == call.seq), None)
-    if record is None or record.state is not CallState.UNCERTAIN:
-        return
     mark = record.failure
     if call.policy.effect is Effect.IDEMPOTENT:
         yield from _marked(call, record.attempt, CallState.FAILED, mark)
@@ -259,7 +263,7 @@ def settle_given_up_call(call: Call) -> Flow[None]:
         if isinstance(verdict.answer, Happened):
             yield from _marked(call, record.attempt, CallState.SUCCEEDED, mark)
             return
-        left = _until_sure(call, record.boot, record.dispatch_by, None) - asked_at
+        left = _until_sure(call, record, record.dispatch_by, None) - asked_at
         is_not = isinstance(verdict.answer, NotHappened)
         if is_not and left <= 0:
             yield from _marked(call, record.attempt, CallState.FAILED, mark)

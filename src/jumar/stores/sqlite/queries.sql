@@ -74,7 +74,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 UPDATE call
 SET state = :state, attempt = :attempt, epoch = :epoch,
     result = coalesce(:result, result), result_artifact = coalesce(:result_artifact, result_artifact),
-    failure = :failure, usage = coalesce(:usage, usage), boot = coalesce(:boot, boot),
+    failure = :failure, over_at = :over_at, usage = coalesce(:usage, usage), boot = coalesce(:boot, boot),
     dispatch_by = coalesce(:dispatch_by, dispatch_by), started_at = coalesce(:started_at, started_at),
     ended_at = :ended_at, started_version = coalesce(:started_version, started_version),
     ended_version = coalesce(:ended_version, ended_version), checksum = coalesce(:checksum, checksum)
@@ -152,7 +152,7 @@ FROM run WHERE status = :status AND agent = :agent AND run_id < :before ORDER BY
 -- name: calls
 SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, args_digest, args,
        args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by, started_at, ended_at,
-       started_version, ended_version, checksum
+       started_version, ended_version, checksum, over_at
 FROM call WHERE run_no = ? ORDER BY seq;
 
 -- name: artifact

@@ -68,6 +68,9 @@ class SQLiteStore:
                     raise translated(error, self._where) from error
                 if len(changes) == 1:
                     return [self._answer_for(error)]
+                if not wait:
+                    # One of them has to fail alone, and each of the others would take the lock again.
+                    raise errors.StoreBusy(f"some changes have to be written to {self._where} one by one") from error
             return [self._alone(change) for change in changes]
 
     def _alone(self, change: Change) -> Outcome | Exception:

@@ -282,6 +282,7 @@ def _call_change(connection: sqlite3.Connection, run_no: int, change: CallChange
         "usage": usage_bytes(change.usage),
         "boot": change.boot,
         "dispatch_by": change.dispatch_by,
+        "over_at": change.over_at,
         "started_at": change.started_at,
         "ended_at": change.ended_at,
         "started_version": version if change.state is CallState.STARTED else None,

@@ -67,7 +67,8 @@ CREATE TABLE call (
     ended_at        INTEGER,
     started_version INTEGER NOT NULL,
     ended_version   INTEGER,
-    checksum        INTEGER NOT NULL
+    checksum        INTEGER NOT NULL,
+    over_at         INTEGER
 );
 CREATE UNIQUE INDEX call_of_run ON call (run_no, seq);
 -- States 0, 1, 2 and 5: planned, awaiting, started, uncertain.  What a claim and a leaving run must look at, and nothing else.
