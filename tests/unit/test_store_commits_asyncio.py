@@ -120,6 +120,10 @@ def test_a_refused_change_and_one_that_cannot_be_stored_leave_the_others_of_thei
     assert isinstance(poison, UnicodeEncodeError)
     assert good == acks(runs[2:])
     assert versions(store, runs) == [0, 0, 1, 1]
+    # One by one, each change takes the database's lock anew: that is done where it may be waited for.
+    assert store.waits == [False, True]
+    # One by one, each change takes the database's lock anew: that is done where it may be waited for.
+    assert store.waits == [False, True]
 
 
 def test_a_blocking_submit_on_the_loops_own_thread_takes_the_queued_changes_along(store: Watched, scene: Scene) -> None:
