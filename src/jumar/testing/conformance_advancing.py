@@ -6,12 +6,12 @@ from itertools import product
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from jumar.core.call_states import CALL_STATES, ENDED
 from jumar.core.changes import Ack, Advance, Guard
 from jumar.core.phases import PHASES
-from jumar.core.records import CheckpointRecord, EventRecord, RunRecord
+from jumar.core.records import CheckpointRecord, EventRecord, RunRecord, Usage
 from jumar.core.states import CallState, ErrorClass, EventKind, Level, Phase, Status
 from jumar.errors import StoreError
 from jumar.testing.conformance_scene import AT, LONG, Scene, asking, call, changed, named
@@ -228,9 +228,28 @@ class CallsOfAdvances(Suite):
             expected = replace(written, started_version=version, ended_version=ended)
             assert scene.store.calls(run.run_no)[-1] == expected
 
-    @pytest.mark.parametrize("extra", ["args_artifact", "result_artifact", "key", "boot", "dispatch_by"])
+    def test_a_call_with_every_field_set_comes_back_whole(self, scene: Scene) -> None:
+        written = call(
+            1,
+            CallState.FAILED,
+            key="toolu_1",
+            args_artifact=b"\x01" * 32,
+            result=b"1",
+            result_artifact=b"\x02" * 32,
+            usage=Usage(900, 40, 100, 0.25),
+            boot=b"12345678",
+            dispatch_by=77,
+            over_at=88,
+        )
+        run = scene.running()
+        scene.ack(scene.advance(run, calls=(written,)))
+        [kept] = scene.store.calls(run.run_no)
+        assert kept == replace(written, started_version=1, ended_version=1)
+        assert None not in astuple(kept), "a field was added that this test does not set"
+
+    @pytest.mark.parametrize("extra", ["args_artifact", "result_artifact", "key", "boot", "dispatch_by", "over_at"])
     def test_no_field_of_a_finished_call_is_left_out(self, scene: Scene, extra: str) -> None:
-        values: dict[str, Any] = {"key": "toolu_1", "boot": b"12345678", "dispatch_by": 77}
+        values: dict[str, Any] = {"key": "toolu_1", "boot": b"12345678", "dispatch_by": 77, "over_at": 88}
         written = call(1, checksum=1, **{extra: values.get(extra, b"\x01" * 32)})
         run = scene.running()
         scene.ack(scene.advance(run, calls=(written,)))

@@ -62,8 +62,8 @@ RETURNING version, control, answers;
 -- name: call_insert
 INSERT INTO call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation,
                   args_digest, args, args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by,
-                  started_at, ended_at, started_version, ended_version, checksum)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                  started_at, ended_at, started_version, ended_version, checksum, over_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: call_insert_plain
 INSERT INTO call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation,

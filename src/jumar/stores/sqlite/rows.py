@@ -97,6 +97,7 @@ def is_plain(record: CallRecord) -> bool:
         and record.args is not None
         and record.boot is None
         and record.dispatch_by is None
+        and record.over_at is None
         and record.usage is None
         and record.key is None
         and record.args_artifact is None
@@ -165,6 +166,7 @@ def call_row(run_no: int, record: CallRecord, version: int) -> Row:
         version,
         version if record.state in ENDED else None,
         record.checksum,
+        record.over_at,
     )
 
 
