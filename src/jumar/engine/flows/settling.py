@@ -126,6 +126,7 @@ def _settle(
         attempt = live.io.going_on.get(place)
     elif attempt.over_at is None:
         live.io.going_on[place] = attempt
+    sat_out = False
     while True:
         # What a probe says holds for when it was asked: the attempt may have ended, and acted, while it was answering.
         asked_at, going_on = live.clock(), attempt is not None and attempt.over_at is None
@@ -140,8 +141,9 @@ def _settle(
         if isinstance(answer, NotHappened) and (left <= 0 or _surely_not(call, attempt)):
             live.io.going_on.pop(place, None)
             return Settled(False)
-        if isinstance(answer, NotHappened) and left <= live.settings.ttl_ms:
+        if isinstance(answer, NotHappened) and left <= live.settings.ttl_ms and not (going_on and sat_out):
             yield from _sit_out(call, attempt, live.clock() + left)
+            sat_out = True  # a body that still goes on then may do so for ever
             continue
         raise (yield from _wait(call, number, attempt, left if isinstance(answer, NotHappened) else None))
 
