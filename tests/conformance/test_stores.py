@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 from jumar.core.store import Store
@@ -29,3 +32,18 @@ class TestModel(StoreConformance):
 
     def make_store(self, folder: Path) -> Store:
         return ModelStore(lease_now)
+
+
+LOADED = """
+import json, sys
+import jumar, jumar.testing
+light = sorted({"pytest", "hypothesis", "_pytest"} & set(sys.modules))
+from jumar.testing import ModelStore, StoreConformance
+print(json.dumps([light, "hypothesis" in sys.modules, StoreConformance.__module__]))
+"""
+
+
+def test_pytest_and_hypothesis_are_loaded_only_where_a_suite_is_asked_for() -> None:
+    told = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=60)
+    assert told.stderr == ""
+    assert json.loads(told.stdout) == [[], False, "jumar.testing.conformance"]

@@ -245,9 +245,16 @@ class StoreMachine(RuleBasedStateMachine):
         states = st.sampled_from(CallState)
         fresh = st.builds(call, seqs, states, attempt=st.integers(1, 2), epoch=st.integers(0, 3), effect=_EFFECTS)
         moved = st.builds(
-            changed, seqs, states, attempt=st.integers(1, 3), epoch=st.integers(0, 3), ended_at=st.none() | _TIMES,
-            result=st.sampled_from([None, b'"done"']), dispatch_by=st.sampled_from([None, 7]),
-        )  # fmt: skip
+            changed,
+            seqs,
+            states,
+            attempt=st.integers(1, 3),
+            epoch=st.integers(0, 3),
+            ended_at=st.none() | _TIMES,
+            result=st.sampled_from([None, b'"done"']),
+            dispatch_by=st.sampled_from([None, 7]),
+            over_at=st.sampled_from([None, 8]),
+        )
         checkpoints = st.none() | st.builds(CheckpointRecord, st.sampled_from(["a", "b"]), _LEVELS, st.just("by-hand"))
         events = st.builds(EventRecord, st.just(EventKind.RETRY), _TIMES, seqs, st.integers(0, 3))
         requests = st.builds(
