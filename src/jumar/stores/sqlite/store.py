@@ -87,29 +87,33 @@ class SQLiteStore:
         return translated(error, self._where) if isinstance(error, sqlite3.Error) else error
 
     def _transaction(self, changes: Sequence[Change], wait: bool) -> list[Outcome | Exception]:
+        """All of the changes or none.
+
+        An interrupt can come between any two steps here, even in the rollback of a change that was interrupted before.
+        So BEGIN is guarded like what follows it, and what is found open at the start is rolled back.
+        """
         connection = self._writer
+        self._roll_back()
+        committing = False
         try:
-            connection.execute(_BEGIN)
+            self._begin(wait)
+            outcomes: list[Outcome | Exception] = [apply(connection, change) for change in changes]
+            committing = True
+            connection.execute(_COMMIT)
+        except BaseException as error:
+            self._roll_back()
+            if committing and isinstance(error, sqlite3.Error) and primary_code(error) == sqlite3.SQLITE_IOERR:
+                raise CommitUnknown(str(error)) from error
+            raise
+        return outcomes
+
+    def _begin(self, wait: bool) -> None:
+        try:
+            self._writer.execute(_BEGIN)
         except sqlite3.OperationalError as error:
             if not wait or not is_busy(error):
                 raise
-            patiently(lambda: connection.execute(_BEGIN))
-        try:
-            outcomes: list[Outcome | Exception] = [apply(connection, change) for change in changes]
-        except BaseException:
-            self._roll_back()
-            raise
-        try:
-            connection.execute(_COMMIT)
-        except sqlite3.Error as error:
-            self._roll_back()
-            if primary_code(error) == sqlite3.SQLITE_IOERR:
-                raise CommitUnknown(str(error)) from error
-            raise
-        except BaseException:
-            self._roll_back()
-            raise
-        return outcomes
+            patiently(lambda: self._writer.execute(_BEGIN))
 
     def _roll_back(self) -> None:
         # After some errors SQLite has rolled back by itself, and after others nothing more can be done here.
@@ -121,8 +125,9 @@ class SQLiteStore:
         """See `Store.read_back`."""
         with self._writing:
             try:
-                patiently(lambda: self._writer.execute("BEGIN IMMEDIATE"))
+                self._roll_back()  # as in `_transaction`
                 try:
+                    self._begin(wait=True)
                     return _landed(self._writer, change)
                 finally:
                     self._roll_back()
