@@ -9,16 +9,19 @@ Three rules keep this free of hangs.  A flush that is merely scheduled does not 
 own thread takes the queued changes along instead of waiting for a callback that it keeps from running.  A loop's
 thread never waits for another process's lock: a flush that finds the database busy, the disk slow, or the outcome of
 its commit unknown, goes on in a thread of its own.  And whoever leads passes the lead on whatever happens to it: the
-lead is held in a thread's name, so that a thread interrupted anywhere can see whether it has it.
+lead is held in a thread's name, so that a thread interrupted anywhere can see whether it has it, and it is given away
+in one assignment, after everything else that passing it on takes.
 
 A run's advances are given their versions here, in the order in which they are queued; so only another process can
-make one stale.
+make one stale.  An advance that has its version therefore stays in the queue even where the thread that waited for it
+was interrupted: without it all that are queued behind it would be stale.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from copy import copy
 from threading import Lock, Thread, get_ident
 from typing import Any, Protocol
 
@@ -45,7 +48,7 @@ class Loop(Protocol):
 class _Ticket:
     """One change in the queue, and where its answer goes: a gate that a thread waits at, or a future of a loop."""
 
-    __slots__ = ("answer", "change", "future", "gate", "loop", "settled", "thread", "unknown")
+    __slots__ = ("answer", "change", "future", "gate", "loop", "numbered", "settled", "thread", "unknown")
 
     def __init__(self, change: Change, loop: Loop | None = None, future: Any = None) -> None:
         self.change = change
@@ -55,6 +58,7 @@ class _Ticket:
         self.thread = 0  # that waits at the gate
         self.answer: Outcome | BaseException | None = None
         self.settled = False
+        self.numbered = False  # whether its run's later changes count on it
         self.unknown = False  # whether its commit's outcome has to be read back
 
     def resolve_future(self) -> None:
@@ -83,13 +87,14 @@ class CommitQueue:
         ticket: _Ticket | None = None
         try:
             with self._lock:
-                change = _numbered(change, lane)
                 if self._leader or self._pending:
                     ticket = _Ticket(change)
                     if self._leader:
                         ticket.thread, ticket.gate = me, Lock()
                         ticket.gate.acquire()
-                    self._pending.append(ticket)
+                    self._append(ticket, lane)
+                else:
+                    change = _numbered(change, lane)
                 if not self._leader:
                     self._leader = me
             if ticket is None:
@@ -106,12 +111,25 @@ class CommitQueue:
     def submit_async(self, change: Change, lane: Lane | None, loop: Loop, future: Any) -> None:
         """Queue a change from a loop's own thread; its future answers once the change is on disk or refused."""
         with self._lock:
-            self._pending.append(_Ticket(_numbered(change, lane), loop, future))
+            self._append(_Ticket(change, loop, future), lane)
             schedule = loop not in self._scheduled
             if schedule:
                 self._scheduled.add(loop)
         if schedule:
             loop.call_soon(self._flush, loop)
+
+    def _append(self, ticket: _Ticket, lane: Lane | None) -> None:
+        """Queue a change under its run's next version; called with the queue locked.
+
+        No interrupt can come between the last two statements: what is counted is queued.
+        """
+        if lane is None or not isinstance(ticket.change, Advance):
+            self._pending.append(ticket)
+            return
+        ticket.change = replace(ticket.change, version=lane.version)
+        ticket.numbered = True
+        lane.version += 1
+        self._pending.append(ticket)
 
     def _commit_alone(self, change: Change, me: int) -> Outcome:
         """Commit the one change there is, in the thread that made it."""
@@ -123,12 +141,16 @@ class CommitQueue:
             self._pass_on(me)
 
     def _step_down(self, me: int, ticket: _Ticket | None) -> None:
-        """A submit ended in an error or was interrupted: its change leaves the queue where it still waits there, and
-        its lead is passed on where it still has it.
+        """A submit ended in an error or was interrupted: its change leaves the queue where it still waits there, or,
+        where it has its run's next version, stays without anybody to be told; its lead is passed on where it still
+        has it.
         """
         with self._lock:
             if ticket is not None and ticket in self._pending:
-                self._pending.remove(ticket)
+                if ticket.numbered:
+                    ticket.gate = None
+                else:
+                    self._pending.remove(ticket)
         self._pass_on(me)
 
     def _flush(self, loop: Loop) -> None:
@@ -141,7 +163,7 @@ class CommitQueue:
                     return
                 self._leader = me
             if self._slow:
-                self._hand_over([])
+                self._hand_over()
             else:
                 self._lead(loop)
         except BaseException:
@@ -158,8 +180,9 @@ class CommitQueue:
             if answers is not None:
                 _deliver(batch, answers, on_loop)
             else:
-                waits, batch = batch, []
-                self._hand_over(waits)
+                with self._lock:
+                    batch, self._pending = [], batch + self._pending
+                self._hand_over()
         except BaseException:
             # Interrupted on the way: what became of the batch is read back, so that all in it get a true answer.
             _deliver(
@@ -177,7 +200,7 @@ class CommitQueue:
         try:
             return self._store.write([ticket.change for ticket in batch], wait=may_wait)
         except StoreBusy as busy:
-            return [busy] * len(batch) if may_wait else None
+            return _each(busy, batch) if may_wait else None
         except CommitUnknown:
             if may_wait:
                 return [self._settle(ticket.change) for ticket in batch]
@@ -185,30 +208,44 @@ class CommitQueue:
                 ticket.unknown = True
             return None
         except Exception as error:
-            return [error] * len(batch)
+            return _each(error, batch)
         finally:
             self._slow = time.perf_counter() - began > _SLOW_SECONDS
 
-    def _hand_over(self, batch: list[_Ticket]) -> None:
-        """Go on with this batch, and with what is pending, in a thread that may wait."""
-        with self._lock:
-            self._pending[:0] = batch
-            self._leader = _ON_ITS_WAY
-        Thread(target=self._take_up, name="jumar-commit", daemon=True).start()
+    def _hand_over(self) -> None:
+        """Go on with what is pending in a thread that may wait; where none can be started, in this one after all.  An
+        interrupt gives the lead back to this thread, unless the other has taken it up.
+        """
+        thread = Thread(target=self._take_up, name="jumar-commit", daemon=True)
+        me = get_ident()
+        try:
+            with self._lock:
+                self._leader = _ON_ITS_WAY
+            thread.start()
+        except BaseException as error:
+            with self._lock:
+                if self._leader == _ON_ITS_WAY:
+                    self._leader = me
+                back = self._leader == me
+            if not back or not isinstance(error, RuntimeError):
+                raise
+            self._lead(None)
 
     def _take_up(self) -> None:
         with self._lock:
+            if self._leader != _ON_ITS_WAY:
+                return
             self._leader = get_ident()
         self._lead(None)
 
     def _pass_on(self, me: int) -> None:
-        """Hand the lead, where this thread has it, to the first waiting thread, else to a loop, else to nobody."""
-        loops: set[Loop] = set()
+        """Hand the lead, where this thread has it, to the first waiting thread, else to a loop, else to nobody; to a
+        new thread where all that is left are changes whose threads were interrupted.
+
+        Whoever is interrupted here before the lead is given away still has it, and passes it on once more.
+        """
         with self._lock:
             if self._leader != me:
-                return
-            self._leader = 0
-            if not self._pending:
                 return
             self._pending = [ticket for ticket in self._pending if ticket.loop is None or not ticket.loop.is_closed()]
             heir = next((ticket for ticket in self._pending if ticket.gate is not None), None)
@@ -217,9 +254,13 @@ class CommitQueue:
                 heir.gate.release()
                 return
             loops = {ticket.loop for ticket in self._pending if ticket.loop is not None}
-            self._scheduled |= loops
-        for loop in loops:
-            _call(loop, self._flush, loop)
+            if loops or not self._pending:
+                self._scheduled |= loops
+                for loop in loops:
+                    _call(loop, self._flush, loop)
+                self._leader = 0
+                return
+        self._hand_over()
 
     def _settle(self, change: Change) -> Outcome | Exception:
         """The answer for a change whose commit had an unknown outcome: read back, and made again where it did not
@@ -249,6 +290,22 @@ def _given(answer: Outcome | BaseException | None) -> Outcome:
         raise answer
     assert answer is not None
     return answer
+
+
+def _each(error: Exception, batch: list[_Ticket]) -> list[Exception]:
+    """An error for each of a batch, a copy for all but the first: raising it in several threads at once would mix up
+    their tracebacks.
+    """
+    return [_copied(error) if place else error for place in range(len(batch))]
+
+
+def _copied(error: Exception) -> Exception:
+    try:
+        own = copy(error)
+    except Exception:
+        return error  # one whose constructor takes something else than its arguments
+    own.__cause__ = error.__cause__
+    return own.with_traceback(error.__traceback__)
 
 
 def _numbered(change: Change, lane: Lane | None) -> Change:
