@@ -18,6 +18,7 @@ from anthropic.types import Message
 from openai.types.chat import ChatCompletion
 
 from jumar import Happened, Harness, Run, register_codec
+from jumar.errors import ReplayDiverged
 from tests.integration.agents_helpers import Interruption, interrupted
 
 
@@ -320,6 +321,6 @@ def test_a_result_whose_type_has_changed_since_is_an_error_that_says_so(tmp_path
         run_id = interrupted(first, declare(first, str))
     with Harness(address) as second:
         declare(second, int)
-        result = second.resume(run_id)
-    assert (result.status, result.error_type) == ("FAILED", "CallFailed")
-    assert "is not of the type that make has now" in str(result.error_message)
+        with pytest.raises(ReplayDiverged, match="is not of the type that make has now"):
+            second.resume(run_id)
+        assert second.show(run_id).run.status == "FAILED"

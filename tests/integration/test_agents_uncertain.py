@@ -196,6 +196,7 @@ def test_an_attempt_that_still_runs_in_this_process_is_not_taken_for_over(harnes
 
     waiting = harness.run(agent, "x")
     harness.resolve(waiting.run_id, "pay.1", NotHappened())
-    threading.Timer(0.1, may_end.set).start()
-    assert harness.resume(waiting.run_id).unwrap() == 5
+    assert (harness.resume(waiting.run_id).status, sent) == ("WAITING", [])
+    may_end.set()
+    until(lambda: harness.resume(waiting.run_id).status == "COMPLETED")
     assert sent == [5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -106,3 +107,60 @@ def test_a_run_is_not_left_while_a_task_that_nobody_waits_for_is_sending(harness
     assert harness.run(agent, "x").unwrap() == "done"
     assert paid == [5]
     assert states(harness) == {"in-the-background.pay.1": "SUCCEEDED"}
+
+
+def test_a_key_that_another_tool_is_given_answers_nothing(harness: Harness) -> None:
+    refunded: list[int] = []
+
+    @harness.tool(effect="external")
+    def refund(cents: int) -> int:
+        refunded.append(cents)
+        return cents
+
+    assert paid_twice(
+        harness,
+        lambda run, pay: run.call(pay.using(key="order-1"), 5),
+        lambda run, pay: run.call(refund.using(key="order-1"), 5),
+    ) == [5]
+    assert refunded == []
+
+
+def test_what_another_branch_confirmed_is_recorded_although_the_run_diverges(harness: Harness) -> None:
+    paid: list[int] = []
+    diverged, sending = threading.Event(), threading.Event()
+
+    @harness.tool(effect="external")
+    def pay(cents: int) -> int:
+        paid.append(cents)
+        if cents == 7:
+            sending.set()
+            diverged.wait(60)
+        return cents
+
+    @harness.agent
+    def agent(run: Run, task: str) -> None:
+        def one() -> None:
+            if not run.recovered:
+                run.call(pay, 5)
+                return
+            sending.wait(60)
+            try:
+                run.call(pay, 6)  # not what was recorded
+            finally:
+                diverged.set()
+
+        def other() -> None:
+            if run.recovered:
+                run.call(pay, 7)
+
+        run.gather(one, other)
+        if not run.recovered:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        harness.run(agent, "x")
+    with pytest.raises(ReplayDiverged):
+        harness.resume("last")
+    assert paid == [5, 7]
+    assert states(harness) == {"gather:0.pay.1": "SUCCEEDED", "gather:1.pay.1": "SUCCEEDED"}
+    assert harness.show("last").run.status == "FAILED"

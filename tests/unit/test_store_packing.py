@@ -79,7 +79,7 @@ def _anything_for(text: str) -> dict[str, None] | tuple[None, ...]:
         ("runs_of_agent", "run_by_agent"),
         ("runs_of_status_and_agent", "run_by_agent"),
         ("calls", "call_of_run"),
-        ("run_started_calls", "call_open"),
+        ("run_open_calls", "call_open"),
         ("calls_uncertain", "call_open"),
         ("call_change", "call_of_run"),
         ("artifact", "artifact_of_run"),

@@ -26,7 +26,10 @@ from jumar.core.states import CallState, ErrorClass, Phase, Status, Verdict
 
 
 class CallChange(Struct, frozen=True, kw_only=True):
-    """A new state for a call that has a row; legal where `call_states` says so.  None leaves a field as it is."""
+    """A new state for a call that has a row; legal where `call_states` says so.
+
+    `failure`, `over_at` and `ended_at` are those of the new state; of the other fields None leaves what is there.
+    """
 
     seq: int
     state: CallState

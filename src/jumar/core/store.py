@@ -72,7 +72,8 @@ class Store(Protocol):
         - Advance: the run is RUNNING under this owner, epoch and version, its lease is live on the store's lease
           clock as read inside this transaction, and its phase allows the new one (`phases.PHASE_BEFORE`).  A
           CallChange needs the call's state to allow the new one (`call_states.STATE_BEFORE`).  With an `ending`,
-          also: `control` and `answers` are as given, the status allows the new one, and no call is STARTED.
+          also: `control` and `answers` are as given, the status allows the new one, no call is STARTED, and none is
+          UNCERTAIN where the run is COMPLETED.
         - Renew: RUNNING under this owner and epoch, with a live lease.
         - Answer: the request is open; where `epoch` is given, the run's epoch is still that one, and the request may
           also have been answered NOT_HAPPENED: an attempt's own late result outweighs what somebody believed of it.

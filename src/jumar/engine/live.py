@@ -20,7 +20,20 @@ from jumar.core.states import EventKind, Level
 from jumar.engine.io import IO
 from jumar.engine.policy import Settings
 from jumar.engine.scope import Branch
-from jumar.errors import JumarError, LeaseLost, NotStorable, RunEnded, Stopped, UsageError
+from jumar.errors import (
+    IllegalTransition,
+    IntegrityError,
+    JumarError,
+    LeaseLost,
+    NotStorable,
+    ReplayDiverged,
+    RunEnded,
+    Stopped,
+    UsageError,
+)
+from jumar.stores import forks
+
+_OWN_NAME = "Give each step in a thread or task of its own a name that no other step has."
 
 
 class Wait:
@@ -35,9 +48,11 @@ class Wait:
 
 
 class Halt:
-    """A latched stopping signal.  With a `wait` the lease is still ours and what is in flight may still be recorded;
-    with an `error` nothing more may be written.  Once the run is `over` in this process there is no agent left to stop:
-    whoever still holds on to it gets the ordinary error.
+    """A latched stopping signal.  Nothing new is sent after one.
+
+    While the lease is `ours` (the run waits, its code has diverged, a record is damaged) what is in flight is still
+    recorded; after any other error nothing more may be written.  Once the run is `over` in this process there is no
+    agent left to stop: whoever still holds on to it gets the ordinary error.
     """
 
     __slots__ = ("error", "over", "wait")
@@ -46,6 +61,11 @@ class Halt:
         self.wait = wait
         self.error = error
         self.over = over
+
+    @property
+    def ours(self) -> bool:
+        """Whether the run may still be written under this lease."""
+        return not self.over and (self.error is None or isinstance(self.error, (ReplayDiverged, IntegrityError)))
 
     def signal(self) -> BaseException:
         """A fresh exception to raise; one instance raised in several threads would mix up their tracebacks."""
@@ -106,7 +126,6 @@ class LiveRun:
         self.control: int = run.control.value
         self.answers = run.answers
         self.table = ReplayTable(records)
-        self.recorded = len(records)
         self.root = Branch("", self.table.branch(""))
         self.halt: Halt | None = None
         self.lock = threading.Lock()
@@ -116,11 +135,13 @@ class LiveRun:
         self.allowed_tools: frozenset[str] | None = None
         self._in_flight: dict[int, int] = {}
         self._next_seq = records[-1].seq + 1 if records else 1
-        self._names: set[str] = set()
+        self._names: set[str] = set()  # steps in threads or tasks of their own
+        self._root_names: set[str] = set()  # steps of the agent's own code
         self._riders: Riders | None = None
         self.given_up: deque[Any] = deque()
         self._making: set[int] = set()
         self.aside: Riders | None = None
+        forks.watch(self, LiveRun._forked)
 
     # --- Going on or not. ---
 
@@ -132,8 +153,9 @@ class LiveRun:
     def stop(self, error: JumarError) -> BaseException:
         """Latch an error after which this process drives the run no further; answers what to raise."""
         with self.lock:
-            if self.halt is None or self.halt.error is None:
-                self.halt = Halt(None, error)
+            halt = Halt(None, error)
+            if self.halt is None or self.halt.error is None or (self.halt.ours and not halt.ours):
+                self.halt = halt
             return self.halt.signal()
 
     def close(self) -> None:
@@ -141,6 +163,15 @@ class LiveRun:
         error = RunEnded(f"run {self.run_id} was used after its agent had ended")
         with self.lock:
             self.halt = Halt(None, error, over=True)
+
+    def _forked(self) -> None:
+        """This is a forked process: the lease, the connection and the run's next version are its parent's."""
+        self.lock = threading.Lock()
+        error = IllegalTransition(
+            f"run {self.run_id} cannot go on in a forked process; the one it was forked from drives it",
+            hint="Fork outside of an agent, or use processes that only compute and answer.",
+        )
+        self.halt = Halt(None, error, over=True)
 
     def wait(self, wait: Wait) -> BaseException:
         """Latch that the run waits; the earliest wake-up of several wins.  Answers what to raise."""
@@ -224,13 +255,18 @@ class LiveRun:
     def own_branch(self, path: str) -> Branch:
         """The branch of a step that has a thread or task of its own; its name must be the only one of its kind."""
         with self.lock:
-            if path in self._names:
-                raise UsageError(
-                    f"a step {path!r} was already opened in a thread or task of its own",
-                    hint="Give each such step a name of its own.",
-                )
+            if path in self._names or path in self._root_names:
+                whose = "in a thread or task of its own" if path in self._names else "by the agent itself"
+                raise UsageError(f"a step {path!r} was already opened {whose}", hint=_OWN_NAME)
             self._names.add(path)
         return self.branch(path)
+
+    def root_step(self, path: str) -> None:
+        """The agent's own code enters a step; a step elsewhere has not that name, as their calls would mix."""
+        with self.lock:
+            if path in self._names:
+                raise UsageError(f"a step {path!r} was already opened in a thread or task of its own", hint=_OWN_NAME)
+            self._root_names.add(path)
 
     # --- What rides with the next advance. ---
 

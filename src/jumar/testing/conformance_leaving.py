@@ -63,6 +63,12 @@ class Leaving(Suite):
         scene.ack(scene.leave(run, Status.WAITING))
         assert scene.again(run).status is Status.WAITING
 
+    def test_a_call_that_is_uncertain_keeps_the_run_from_being_completed(self, scene: Scene) -> None:
+        run = scene.call_in(scene.running(), CallState.UNCERTAIN)
+        before = scene.everything(run)
+        assert scene.refusal(scene.leave(run, Status.COMPLETED)) is Guard.TRANSITION
+        assert scene.everything(run) == before
+
     def test_a_call_that_ends_in_the_same_advance_does_not(self, scene: Scene) -> None:
         run = scene.call_in(scene.running(), CallState.STARTED)
         leaving = scene.leave(run, Status.QUEUED)

@@ -248,6 +248,8 @@ def _leave(run: RunRows, advance: Advance) -> None:
     assert ending is not None
     if any(call.state is CallState.STARTED for call in run.calls.values()):
         raise Refused(Guard.TRANSITION, "a call is started")
+    if ending.status is Status.COMPLETED and any(call.state is CallState.UNCERTAIN for call in run.calls.values()):
+        raise Refused(Guard.TRANSITION, "a call is uncertain")
     run.record = replace(
         run.record,
         status=ending.status,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jumar.core.changes import Ack, Advance, CallChange, Ending, Guard, Refusal
+from jumar.core.failures import short_message
 from jumar.core.phases import check_phase
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RequestRecord
 from jumar.core.requests import Commit, Flow
 from jumar.core.states import Phase
 from jumar.engine.live import LiveRun, Riders
-from jumar.errors import StoreError
+from jumar.errors import JumarError, StoreError
 
 
 def advance(
@@ -25,7 +26,7 @@ def advance(
 ) -> Flow[Ack]:
     """Record facts of a run that goes on.  Raises Stopped where a guard refuses or the store fails."""
     halt = live.halt
-    if halt is not None and halt.error is not None:
+    if halt is not None and not halt.ours:
         raise halt.signal()
     at = live.wall()
     change = Advance(
@@ -51,8 +52,8 @@ def advance(
     sent_at = live.clock()
     try:
         outcome = yield Commit(change, live.lane)
-    except StoreError as error:
-        raise live.stop(error) from error
+    except Exception as error:
+        raise live.stop(_unwritten(error)) from error
     if type(outcome) is Ack:
         live.seen(outcome, sent_at)
         return outcome
@@ -83,8 +84,8 @@ def leave(
     riders = live.take_riders()
     try:
         outcome = yield Commit(change if riders is None else _laden(change, riders), live.lane)
-    except StoreError as error:
-        raise live.stop(error) from error
+    except Exception as error:
+        raise live.stop(_unwritten(error)) from error
     if type(outcome) is Ack:
         return outcome
     assert isinstance(outcome, Refusal)
@@ -95,6 +96,15 @@ def leave(
         live.control, live.answers = outcome.run.control, outcome.run.answers
         return None
     raise live.refused(outcome)
+
+
+def _unwritten(error: Exception) -> JumarError:
+    """What an agent's run stops with where a change met an error on its way: nobody knows what the store has now, so
+    no later change of this process may build on it.
+    """
+    if isinstance(error, JumarError):
+        return error
+    return StoreError(f"a change could not be written ({type(error).__name__}: {short_message(error)})")
 
 
 def _laden(change: Advance, riders: Riders) -> Advance:

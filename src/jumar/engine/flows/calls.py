@@ -144,6 +144,8 @@ def perform(call: Call) -> Flow[Any]:
 
 
 def _answered(call: Call, record: CallRecord) -> Flow[Any]:
+    if record.key is not None and not _is_the_same(call, record):
+        raise call.live.stop(diverged(record, f"{call.policy.name}({shown(call.args_json)}) under the same key"))
     if record.kind is _DECISION and record.args_digest != call.args_digest:
         _prompt_changed(call, record)
     if record.state in _ANSWERS:
@@ -153,11 +155,17 @@ def _answered(call: Call, record: CallRecord) -> Flow[Any]:
         yield from forever()
     if record.effect is not call.policy.effect:
         raise call.live.stop(_other_effect(call, record))
-    if needs_started(record.effect) and (record.tool, record.args_digest) != (call.policy.name, call.args_digest):
-        # Found by its key: whatever was sent under it may have happened, and this is not the same.
-        raise call.live.stop(diverged(record, f"{call.policy.name}({shown(call.args_json)}) under the same key"))
     with call.live.making(call.seq):
         return (yield from _taken_up(call, record))
+
+
+def _is_the_same(call: Call, record: CallRecord) -> bool:
+    """Whether a call and the record under its key are of one tool and, where it may go out again, of one argument set:
+    what was sent under the key may have happened, and another call must not take its place.
+    """
+    if record.kind is _DECISION:
+        return True
+    return record.tool == call.policy.name and (record.state in _ANSWERS or record.args_digest == call.args_digest)
 
 
 def _taken_up(call: Call, record: CallRecord) -> Flow[Any]:

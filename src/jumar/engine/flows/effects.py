@@ -62,7 +62,8 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
         error = None if ended is None or ended.timed_out else ended.error
         if error is not None and not isinstance(error, Exception):
             assert ended is not None
-            note_given_up(call, attempt, error, CallState.UNCERTAIN, new=False, ended=ended)
+            left = CallState.UNCERTAIN if ended.sent else CallState.FAILED
+            note_given_up(call, attempt, error, left, new=False, ended=ended)
             raise error
         how, sorted_error = (Ended.NOT_SENT, None) if ended is None else how_ended(call, ended, live.wall())
         judgement = judge(call.policy.effect, how)

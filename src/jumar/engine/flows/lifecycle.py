@@ -29,8 +29,10 @@ from jumar.engine.scope import Scope
 from jumar.errors import (
     CallFailed,
     IntegrityError,
+    JumarError,
     LeaseHeld,
     NotStorable,
+    Refused,
     ReplayDiverged,
     Stopped,
 )
@@ -202,7 +204,9 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
     try:
         data, decoded = agent.output_codec.round_trip(output)
         check_size(data)
-    except NotStorable as error:
+    except Exception as raised:
+        # A type's own hooks may raise anything; the agent has ended all the same.
+        error = raised if isinstance(raised, NotStorable) else NotStorable(f"its codec failed: {short_message(raised)}")
         safe = "Every call is recorded; the run is FAILED."
         refusal = NotStorable(f"the output: {error.what}", path=error.path, safe=safe, hint=error.hint)
         return (yield from _failed(live, agent, refusal))
@@ -247,6 +251,8 @@ def _halted(live: LiveRun, agent: AgentPlan) -> Flow[Ended | None]:
         if isinstance(halt.error, ReplayDiverged):
             return (yield from _diverged(live, agent, halt.error))
         log(INFO, live.run_id, None, "the run is no longer driven here: %s", halt.error.what)
+        if not isinstance(halt.error, Refused):
+            yield from release(live)
         raise halt.error
     wait = halt.wait
     assert wait is not None
@@ -271,13 +277,16 @@ def _diverged(live: LiveRun, agent: AgentPlan, error: ReplayDiverged) -> Flow[En
 
 
 def release(live: LiveRun) -> Flow[None]:
-    """The process is being stopped: give the lease back where nothing is in flight, else let it run out."""
+    """Give the lease back where nothing is in flight, else let it run out: the process is being stopped, or cannot
+    go on.  A change that was interrupted on its way has taken a version with it, so the run's own is read first.
+    """
     event = EventRecord(EventKind.RELEASED, live.wall(), None, live.epoch)
     live.take_riders()
     try:
+        live.lane.version = (yield from _reread(live)).version
         yield from leave(live, live.phase, Ending(status=Status.QUEUED), (), (event,))
-    except Stopped:
-        return  # something is started, or the lease is gone: then it runs out
+    except (Stopped, JumarError):
+        return  # something is started, the lease is gone, or the store cannot be reached: then it runs out
     log(INFO, live.run_id, None, "the run is left, to be resumed")
 
 

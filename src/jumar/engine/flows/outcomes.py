@@ -22,7 +22,7 @@ from jumar.core.uncertain import Ended
 from jumar.core.usage import split_usage, usage_by
 from jumar.engine.flows.advance import advance
 from jumar.engine.live import LiveRun
-from jumar.errors import CallFailed, IntegrityError, JumarError, NotApplied, NotStorable
+from jumar.errors import IntegrityError, JumarError, NotApplied, NotStorable, ReplayDiverged
 
 if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
@@ -220,13 +220,17 @@ def replayed(call: Call, record: CallRecord) -> Flow[Any]:
     try:
         return call.policy.codec.decode(data)
     except NotStorable as error:
-        raise CallFailed(
-            f"what call {record.call_id} returned is not of the type that {call.policy.name} has now: {error.what}",
-            call_id=record.call_id,
-            type_name="ResultNotStorable",
-            message=error.what,
-            hint="Give the tool its old type back until this run has ended.",
-        ) from error
+        raise call.live.stop(_other_type(call, record, error)) from error
+
+
+def _other_type(call: Call, record: CallRecord, error: NotStorable) -> ReplayDiverged:
+    """A confirmed result that the code of now cannot take is no failure of the call: the run must not go on as if."""
+    return ReplayDiverged(
+        f"what call {record.call_id} returned is not of the type that {call.policy.name} has now: {error.what}",
+        recorded=f"a result of {record.call_id}",
+        asked=f"{call.policy.name}, of another type",
+        hint="Give the tool its old type back until this run has ended.",
+    )
 
 
 def load_artifact(call: Call, name: bytes) -> Flow[bytes]:

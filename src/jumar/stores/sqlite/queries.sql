@@ -50,8 +50,8 @@ WHERE run_no = :run_no AND owner = :owner AND epoch = :epoch AND version = :vers
   AND control = :control AND answers = :answers
 RETURNING control, answers;
 
--- name: run_started_calls
-SELECT call_id FROM call WHERE run_no = ? AND state = 2 AND state IN (0, 1, 2, 5) LIMIT 1;
+-- name: run_open_calls
+SELECT call_id, state FROM call WHERE run_no = ? AND state IN (2, 5) AND state IN (0, 1, 2, 5);
 
 -- name: run_renew
 UPDATE run

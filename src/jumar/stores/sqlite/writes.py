@@ -177,7 +177,7 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
     for event in advance.events:
         _event(connection, run_no, event.kind, event.at, event.call_seq, event.epoch, event.detail)
     if advance.ending is not None:
-        _nothing_started(connection, run_no)
+        _nothing_open(connection, run_no, advance.ending.status)
     return Ack(run_no, version, advance.epoch, row[0], row[1])
 
 
@@ -235,10 +235,12 @@ def _leave(connection: sqlite3.Connection, advance: Advance, ending: Ending, now
     ).fetchone()
 
 
-def _nothing_started(connection: sqlite3.Connection, run_no: int) -> None:
-    row = connection.execute(SQL["run_started_calls"], (run_no,)).fetchone()
-    if row is not None:
-        raise Undo(Refusal(Guard.TRANSITION, f"call {row[0]} is started, so the run cannot leave RUNNING"))
+def _nothing_open(connection: sqlite3.Connection, run_no: int, status: Status) -> None:
+    """No call is STARTED; and where the run is completed, of none is it unknown whether it happened."""
+    for call_id, state in connection.execute(SQL["run_open_calls"], (run_no,)):
+        if state == CallState.STARTED or status is Status.COMPLETED:
+            name = CallState(state).label
+            raise Undo(Refusal(Guard.TRANSITION, f"call {call_id} is {name}, so the run cannot become {status.label}"))
 
 
 def _advance_refused(connection: sqlite3.Connection, advance: Advance, now: int) -> Refusal:
