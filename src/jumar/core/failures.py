@@ -67,7 +67,17 @@ class Sorted(Struct, frozen=True):
 
 
 def classify(error: BaseException, extra: Mapping[type[BaseException], ErrorClass], wall_ms: int) -> Sorted:
-    """Sort `error`; `extra` is the user's table and wins, its most derived match first."""
+    """Sort `error`; `extra` is the user's table and wins, its most derived match first.
+
+    It never raises, whatever the error's own attributes do when they are read: what was sent must be recorded.
+    """
+    try:
+        return _classified(error, extra, wall_ms)
+    except Exception:
+        return Sorted(ErrorClass.PERMANENT)
+
+
+def _classified(error: BaseException, extra: Mapping[type[BaseException], ErrorClass], wall_ms: int) -> Sorted:
     for kind in type(error).__mro__:
         if kind in extra:
             return Sorted(extra[kind], retry_after(error, wall_ms))
@@ -95,10 +105,17 @@ def status_code(error: BaseException) -> int | None:
     """The HTTP status an exception carries, by the attributes that clients commonly use."""
     for holder in (error, attribute(error, "response")):
         for name in ("status_code", "status", "code"):
-            value = attribute(holder, name)
-            if isinstance(value, int) and 400 <= value <= 599:
-                return int(value)
+            status = _status(attribute(holder, name))
+            if status is not None:
+                return status
     return None
+
+
+def _status(value: Any) -> int | None:
+    try:
+        return int(value) if isinstance(value, int) and 400 <= value <= 599 else None
+    except Exception:  # a foreign object that fails when it is looked at
+        return None
 
 
 def attribute(holder: Any, name: str) -> Any:
@@ -114,6 +131,13 @@ def retry_after(error: BaseException, wall_ms: int) -> float | None:
 
     None where neither is there or makes sense.  A wait longer than a week is taken as a week.
     """
+    try:
+        return _asked_to_wait(error, wall_ms)
+    except Exception:  # a header or attribute that cannot even be read asks for nothing
+        return None
+
+
+def _asked_to_wait(error: BaseException, wall_ms: int) -> float | None:
     own = attribute(error, "retry_after")
     if isinstance(own, (int, float)) and own >= 0:
         return float(min(own, MAX_RETRY_AFTER))
@@ -137,10 +161,10 @@ def _seconds_until(date: str, wall_ms: int) -> float:
 
     try:
         moment = parsedate_to_datetime(date)
-    except (TypeError, ValueError, IndexError):
+        # A date without a zone is in UTC too: headers know no local time.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - wall_ms / 1000
+    except (TypeError, ValueError, IndexError, OverflowError):
         return math.nan
-    # A date without a zone is in UTC too: headers know no local time.
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - wall_ms / 1000
 
 
 def _header(headers: Any, name: str) -> str | None:
@@ -167,6 +191,6 @@ def short_message(error: BaseException) -> str:
     """The error's message, bounded, with what a database or terminal cannot hold made visible."""
     try:
         text = storable(error.what if isinstance(error, JumarError) else str(error))
+        return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
     except Exception:  # a broken __str__ must not hide the error itself
-        text = "(its message could not be read)"
-    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
+        return "(its message could not be read)"

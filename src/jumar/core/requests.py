@@ -66,7 +66,7 @@ class Now(Request[tuple[int, LeaseTime]]):
 
 
 class Sleep(Request[None]):
-    """Wait so many seconds, or until `wake` is called on the request by another thread."""
+    """Wait so many seconds."""
 
     __slots__ = ("seconds",)
 
@@ -88,13 +88,15 @@ class Attempt(Struct, eq=False):
     ended_at: int = 0
     over_at: int | None = None
     late: Callable[[], None] | None = None
+    sent: bool = True  # False where the body never began
 
 
 class Invoke(Struct, Request[Attempt], frozen=True, eq=False):
     """Run a body of the user's: it answers how that ended and never throws.
 
-    `scope` is what `current_call()` sees meanwhile.  After `timeout` seconds the answer is given as timed out, and
-    the attempt's `ended_at` stays None while the body goes on; it is then filled in when the body ends after all.
+    `scope` is what `current_call()` sees meanwhile.  After `timeout` seconds the answer is given as timed out, with
+    `ended_at` as the moment it was given up waiting for, and the attempt's `over_at` stays None while the body goes
+    on; it is filled in when the body ends after all.
     `threaded` sends a plain body of an async run to a worker thread.
     """
 

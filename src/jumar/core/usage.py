@@ -17,30 +17,37 @@ _MOST = 2**63 - 1
 
 def split_usage(answer: Any) -> tuple[Any, Usage | None]:
     """A model's answer and what it cost: of a pair (answer, Usage) its parts, else what the answer itself carries."""
-    if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Usage):
-        return answer[0], _counted(answer[1])
+    try:
+        if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Usage):
+            return answer[0], _counted(answer[1])
+    except Exception:  # a foreign object that fails when it is looked at is the answer itself
+        return answer, None
     return answer, usage_of(answer)
 
 
 def usage_of(response: Any) -> Usage | None:
     """The usage that a response carries, or is."""
-    return _counted(response if isinstance(response, Usage) else _part(response, "usage"))
+    try:
+        return _counted(response if isinstance(response, Usage) else _part(response, "usage"))
+    except Exception:  # a client's own objects: the call has happened, and is recorded without
+        return None
 
 
 def usage_by(source: Any, value: Any) -> Usage | None:
     """What `source` says that a value cost: a Usage, or a function that reads one from the value."""
     try:
-        found = source(value) if callable(source) else source
+        return _counted(source(value) if callable(source) else source)
     except Exception:  # the call has happened and is recorded all the same
         return None
-    return _counted(found)
 
 
 def _counted(found: Any) -> Usage | None:
     """Usage out of a Usage, or of an object or dict with the providers' names; None where it says nothing."""
     if found is None:
         return None
-    details = _part(found, "prompt_tokens_details") or _part(found, "input_tokens_details")
+    details = _part(found, "prompt_tokens_details")
+    if details is None:
+        details = _part(found, "input_tokens_details")
     tokens_in = _first(found, "input_tokens", "prompt_tokens")
     tokens_out = _first(found, "output_tokens", "completion_tokens")
     cached = _first(found, "cached_tokens", "cache_read_input_tokens") or _first(details, "cached_tokens")
@@ -61,4 +68,7 @@ def _first(whole: Any, *names: str) -> int | None:
 
 
 def _part(whole: Any, name: str) -> Any:
-    return whole.get(name) if isinstance(whole, dict) else attribute(whole, name)
+    try:
+        return whole.get(name) if isinstance(whole, dict) else attribute(whole, name)
+    except Exception:  # a dict with ways of its own
+        return None

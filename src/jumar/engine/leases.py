@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 
 from jumar.core.changes import Ack, Refusal, Renew
+from jumar.core.failures import short_message
 from jumar.engine.io import IO
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import WARNING, log
@@ -63,13 +64,18 @@ class LeaseKeeper:
         for live in runs:
             if self._closed:
                 return
-            now = self._io.clock()
-            if live.halt is not None and live.halt.error is not None:
-                continue
-            if not live.makes_progress(now):
-                log(WARNING, live.run_id, None, "the run makes no progress; its lease is left to run out")
-                continue
-            self._renew(live)
+            try:
+                self._look_after(live)
+            except Exception as error:  # the other runs' leases, and this one's next turn, must not hang on it
+                log(WARNING, live.run_id, None, "the run's lease could not be renewed: %s", short_message(error))
+
+    def _look_after(self, live: LiveRun) -> None:
+        if live.halt is not None and not live.halt.ours:
+            return
+        if not live.makes_progress(self._io.clock()):
+            log(WARNING, live.run_id, None, "the run makes no progress; its lease is left to run out")
+            return
+        self._renew(live)
 
     def _renew(self, live: LiveRun) -> None:
         change = Renew(run_no=live.run.run_no, owner=live.owner, epoch=live.epoch, ttl_ms=live.settings.ttl_ms)

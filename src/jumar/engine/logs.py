@@ -29,7 +29,10 @@ def logger() -> logging.Logger:
 
 
 def log(level: int, run_id: str, call_id: str | None, message: str, *args: Any) -> None:
-    """Log one record about a run, and about one of its calls where `call_id` is given."""
-    to = logger()
-    if to.isEnabledFor(level):
-        to.log(level, message, *args, extra={"run_id": run_id, "call_id": call_id or NOTHING}, stacklevel=2)
+    """Log one record about a run, and about one of its calls where `call_id` is given.  It never raises."""
+    try:
+        to = logger()
+        if to.isEnabledFor(level):
+            to.log(level, message, *args, extra={"run_id": run_id, "call_id": call_id or NOTHING}, stacklevel=2)
+    except Exception:  # a filter or handler of the program's: a run, and what it has sent, must not hang on that
+        return

@@ -15,13 +15,29 @@ from jumar.core.requests import Attempt
 from jumar.errors import NotApplied
 
 
+class StrayCancellation(Exception):
+    """A cancellation that nobody sent to the call came out of its body, because a loop or task of the body's own was
+    cancelled.  It is a failure like any other: only a call that the agent cancelled is given up.  It is of no built-in
+    kind, so that no tool's list of declared errors means it by chance.
+    """
+
+
+def not_cancelled(error: BaseException) -> BaseException:
+    """What came out of a body that nobody cancelled: the error itself, or StrayCancellation for a cancellation."""
+    if isinstance(error, Exception) or all(kind.__name__ != "CancelledError" for kind in type(error).__mro__):
+        return error
+    stray = StrayCancellation(f"{type(error).__name__} came out of a body that nobody had cancelled")
+    stray.__cause__ = error
+    return stray
+
+
 def run_body(attempt: Attempt, body: Callable[[], Any], clock: Callable[[], int], wall: Callable[[], int]) -> None:
     """Run a body and file on `attempt` how it ended."""
     attempt.started_at = wall()
     try:
         attempt.value = body()
     except BaseException as error:
-        attempt.error = error
+        attempt.error = not_cancelled(error)  # no cancellation reaches a thread
     attempt.ended_at = wall()
     attempt.over_at = clock()
 
@@ -39,6 +55,7 @@ def start(context: Context, work: Callable[[], None], name: str) -> threading.Th
 def not_run(attempt: Attempt, error: BaseException, clock: Callable[[], int], wall: Callable[[], int]) -> Attempt:
     """An attempt that ended before its body began."""
     attempt.error = error
+    attempt.sent = False
     attempt.started_at = attempt.ended_at = wall()
     attempt.over_at = clock()
     return attempt

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, overload
 
-from jumar.engine.drivers.aio import adrive
+from jumar.engine.drivers.aio import adrive, adrive_in_turn
 from jumar.engine.flows.calls import Call
+from jumar.errors import UsageError
 from jumar.harness.face import Face
-from jumar.harness.tools import Bound, Tool
+from jumar.harness.tools import Bound, Tool, spec_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -162,7 +163,14 @@ class AsyncRun(Face):
         return answer
 
     def _home(self) -> Any:
-        return asyncio.current_task()
+        try:
+            return asyncio.current_task()
+        except RuntimeError:
+            raise UsageError(
+                "an async run was used in a thread that runs no event loop",
+                hint="Use it in the agent's own loop; from another thread, hand the work over with "
+                "asyncio.run_coroutine_threadsafe(...).",
+            ) from None
 
     def _body(self, item: Any) -> Callable[[], Any]:
         if isinstance(item, Awaitable):
@@ -170,4 +178,5 @@ class AsyncRun(Face):
         return super()._body(item)
 
     def _bound_body(self, bound: Bound[Any]) -> Callable[[], Any]:
-        return lambda: adrive(self._perform(self._threaded_call(bound)), self._live.io)
+        drive = adrive if spec_of(bound.tool).is_async else adrive_in_turn
+        return lambda: drive(self._perform(self._threaded_call(bound)), self._live.io)

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from jumar.core.codec import codec_for, encode_arguments
+from jumar.core.failures import short_message
 from jumar.core.naming import check_label
 from jumar.core.references import check_references
 from jumar.core.requests import Attempt, Flow
@@ -164,6 +165,8 @@ class Face:
         bodies = [self._body(item) for item in items]
         ended = yield from self._fan("gather", bodies)
         failure = first_failure(ended)
+        if isinstance(failure, StopIteration):  # would end this flow instead of failing it
+            raise RuntimeError(f"an item of gather raised StopIteration: {short_message(failure)}") from failure
         if failure is not None:
             raise failure
         return [attempt.value for attempt in ended]
@@ -176,9 +179,9 @@ class Face:
             return [attempt.value for attempt in ended]
         results = [attempt.value if attempt.error is None else attempt.error for attempt in ended]
         first = ended[failed[0]].error
+        why = "" if first is None else short_message(first)
         raise MapFailed(
-            f"{len(failed)} of {len(ended)} items failed; the first, item {failed[0]}: {getattr(first, 'what', first)}",
-            results=results,
+            f"{len(failed)} of {len(ended)} items failed; the first, item {failed[0]}: {why}", results=results
         ) from first
 
     def _fan(self, word: str, bodies: list[Callable[[], Any]]) -> Flow[list[Attempt]]:

@@ -98,9 +98,9 @@ class Operations:
 
     async def _adrive(self, spec: AgentSpec, flow: Flow[Ended]) -> RunResult[Any]:
         if not spec.is_async:
-            import asyncio
+            from jumar.engine.drivers.aside import in_own_thread
 
-            return await asyncio.to_thread(self._drive, spec, flow)
+            return await in_own_thread(lambda: self._drive(spec, flow), "jumar-run")
         from jumar.engine.drivers.aio import adrive
 
         return self._result(await adrive(flow, self._engine.io))

@@ -11,15 +11,17 @@ import contextvars
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeVar
 
+from jumar.core.limits import MAX_WORKERS
 from jumar.core.requests import Attempt, Commit, Fan, Flow, Invoke, Load, Now, Request, Sleep
+from jumar.engine.drivers.aside import ended_with, in_task, in_thread
 from jumar.engine.io import IO
 from jumar.engine.scope import current_scope
-from jumar.engine.threads import not_run, run_body, start
-from jumar.errors import NotApplied
+from jumar.engine.threads import not_run
 
 T = TypeVar("T")
 
-_LINGER_SECONDS = 1.0  # how long a timed-out task is given to end after it was cancelled
+# The worker threads of the innermost `gather` or `map` around: so many of its items may have one at once.
+_workers: contextvars.ContextVar[asyncio.Semaphore | None] = contextvars.ContextVar("jumar_workers", default=None)
 
 
 class _Answer(asyncio.Future[Any]):
@@ -67,6 +69,18 @@ async def adrive(flow: Flow[T], io: IO) -> T:
             error = raised
 
 
+async def adrive_in_turn(flow: Flow[T], io: IO) -> T:
+    """Run the flow of an item that takes a worker thread, once one of its fan's is free.
+
+    The turn comes before the flow begins: nothing is recorded as sent while it still waits for its thread.
+    """
+    workers = _workers.get()
+    if workers is None:
+        return await adrive(flow, io)
+    async with workers:
+        return await adrive(flow, io)
+
+
 def _cancel_later(cancelled: asyncio.CancelledError | None) -> None:
     """A cancellation came while the end of a call was on its way to disk: it came too late for that call, which answers
     as it is recorded, now as on every replay.  Where the whole task was meant, and not the call alone, its next await
@@ -112,9 +126,9 @@ async def _carry_out(request: Request[Any], io: IO) -> Any:
 async def _invoke(request: Invoke, io: IO) -> Attempt:
     if request.threaded or request.timeout is not None:
         if not iscoroutinefunction(request.body):
-            return await _in_thread(request, io)
+            return await in_thread(request, io)
         if request.timeout is not None:
-            return await _with_timeout(request, io)
+            return await in_task(request, io)
     attempt = Attempt()
     scope = request.scope
     if scope.call is None:
@@ -127,7 +141,7 @@ async def _invoke(request: Invoke, io: IO) -> Attempt:
             value = await value
         attempt.value = value
     except BaseException as error:
-        attempt.error = error
+        attempt.error = ended_with(error)
     finally:
         current_scope.reset(token)
     attempt.ended_at = io.wall()
@@ -135,101 +149,16 @@ async def _invoke(request: Invoke, io: IO) -> Attempt:
     return attempt
 
 
-async def _with_timeout(request: Invoke, io: IO) -> Attempt:
-    attempt = Attempt()
-    attempt.started_at = io.wall()
-    context = contextvars.copy_context()
-    context.run(current_scope.set, request.scope)
-    task = asyncio.get_running_loop().create_task(_awaited(request), context=context)
-    try:
-        done, _ = await asyncio.wait({task}, timeout=request.timeout)
-    except asyncio.CancelledError as error:
-        task.cancel()
-        attempt.error = error
-        attempt.ended_at, attempt.over_at = io.wall(), io.clock()
-        return attempt
-    if not done:
-        attempt.timed_out = True
-        attempt.ended_at = io.wall()
-        task.cancel()
-        task.add_done_callback(lambda task: _file(attempt, task, io))
-        await asyncio.wait({task}, timeout=_LINGER_SECONDS)
-        return attempt
-    _file(attempt, task, io)
-    return attempt
-
-
-async def _awaited(request: Invoke) -> Any:
-    return await request.body(*request.args, **request.kwargs)
-
-
-def _file(attempt: Attempt, task: asyncio.Task[Any], io: IO) -> None:
-    if task.cancelled():
-        attempt.error = asyncio.CancelledError()
-    else:
-        attempt.error = task.exception()
-        attempt.value = None if attempt.error is not None else task.result()
-    if not attempt.timed_out:
-        attempt.ended_at = io.wall()
-    attempt.over_at = io.clock()
-    if attempt.timed_out and attempt.late is not None:
-        attempt.late()
-
-
-async def _in_thread(request: Invoke, io: IO) -> Attempt:
-    """A plain body in a worker thread; the loop goes on meanwhile."""
-    loop = asyncio.get_running_loop()
-    attempt = Attempt()
-    attempt.started_at = io.wall()
-    over = loop.create_future()
-    ran = Attempt()
-    context = contextvars.copy_context()
-    context.run(current_scope.set, request.scope)
-
-    def work() -> None:
-        run_body(ran, lambda: request.body(*request.args, **request.kwargs), io.clock, io.wall)
-        try:
-            loop.call_soon_threadsafe(ended)
-        except RuntimeError:  # the loop is gone, and with it whoever waited; what is known now may still be filed
-            file()
-
-    def file() -> None:
-        attempt.value, attempt.error, attempt.over_at = ran.value, ran.error, ran.over_at
-        if attempt.timed_out and attempt.late is not None:
-            attempt.late()
-
-    def ended() -> None:
-        if not over.done():
-            attempt.ended_at = ran.ended_at
-            over.set_result(None)
-        file()
-
-    try:
-        start(context, work, "jumar-call")
-    except NotApplied as error:
-        return not_run(attempt, error, io.clock, io.wall)
-    try:
-        done, _ = await asyncio.wait({over}, timeout=request.timeout)
-    except asyncio.CancelledError as error:
-        over.cancel()
-        attempt.error = error
-        attempt.ended_at = io.wall()
-        return attempt
-    if not done:
-        attempt.timed_out = True
-        attempt.ended_at = io.wall()
-        over.cancel()
-    return attempt
-
-
 async def _fan(request: Fan, io: IO) -> list[Attempt]:
-    """One task an item, all at once."""
+    """One task an item, all at once; of items that take a thread, at most 64 have one."""
     loop = asyncio.get_running_loop()
     attempts = [Attempt() for _ in request.bodies]
     tasks = []
+    workers = asyncio.Semaphore(MAX_WORKERS)
     for invoke, attempt in zip(request.bodies, attempts, strict=True):
         context = contextvars.copy_context()
         context.run(current_scope.set, invoke.scope)
+        context.run(_workers.set, workers)
         tasks.append(loop.create_task(_branch(invoke, attempt, io), context=context))
     try:
         await asyncio.wait(tasks)
@@ -248,6 +177,6 @@ async def _branch(invoke: Invoke, attempt: Attempt, io: IO) -> None:
         value = invoke.body()
         attempt.value = await value if isawaitable(value) else value
     except BaseException as error:
-        attempt.error = error
+        attempt.error = ended_with(error)
     attempt.ended_at = io.wall()
     attempt.over_at = io.clock()

@@ -15,7 +15,7 @@ from jumar.core.limits import MAX_WORKERS
 from jumar.core.requests import Attempt, Commit, Fan, Flow, Invoke, Load, Now, Sleep
 from jumar.engine.io import IO
 from jumar.engine.scope import current_scope, this_thread
-from jumar.engine.threads import not_run, run_body, start
+from jumar.engine.threads import not_cancelled, not_run, run_body, start
 from jumar.errors import NotApplied, UsageError
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ def _invoke(request: Invoke, io: IO) -> Attempt:
             raise _needs_async(request.body)
         attempt.value = value
     except BaseException as error:
-        attempt.error = error
+        attempt.error = not_cancelled(error)
     finally:
         current_scope.reset(token)
     attempt.ended_at = wall()
