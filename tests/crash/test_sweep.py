@@ -11,7 +11,7 @@ import pytest
 from jumar.testing.crash_clock import StoppedClock
 from tests.crash.worlds import Story, Unbroken, judge
 
-CHUNKS = 8  # of the full sweep, so that each test stays short
+CHUNKS = 12  # of the full sweep, so that each test stays short
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "asyncio"])
@@ -50,7 +50,7 @@ def test_a_recovery_killed_at_a_sample_of_points_ends_as_if_nothing_had_happened
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    for number in range(12):
+    for number in range(8):
         story = died_at(folder / str(number), clock, waits, chance.randint(1, unbroken.points))
         points = recovered(story, unbroken)
         for point in chance.sample(range(1, points + 1), k=min(3, points)):
@@ -74,7 +74,7 @@ def test_a_run_that_dies_again_and_again_still_ends_as_if_nothing_had_happened(
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    for number in range(8):
+    for number in range(5):
         (folder / str(number)).mkdir()
         story = Story(folder / str(number), clock, waits=waits)
         result = None
