@@ -247,6 +247,9 @@ class CommitQueue:
         with self._lock:
             if self._leader != me:
                 return
+            if not self._pending:
+                self._leader = 0
+                return
             self._pending = [ticket for ticket in self._pending if ticket.loop is None or not ticket.loop.is_closed()]
             heir = next((ticket for ticket in self._pending if ticket.gate is not None), None)
             if heir is not None and heir.gate is not None:
