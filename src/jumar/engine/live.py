@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
-from jumar.core.changes import Ack, Outcome, Refusal
+from jumar.core.changes import Outcome, Refusal
 from jumar.core.codec import digest, encode_arguments
 from jumar.core.limits import check_size
 from jumar.core.naming import checkpoint_name
@@ -189,7 +189,7 @@ class LiveRun:
         if self.clock() >= self.trusted_until:
             raise self.stop(LeaseLost(f"the lease on run {self.run_id} could not be renewed in time"))
 
-    def seen(self, ack: Ack, sent_at: int) -> None:
+    def seen(self, sent_at: int) -> None:
         """An advance sent at `sent_at` was acknowledged.
 
         What it tells of `control` and `answers` is not taken for seen: nobody has looked at that answer yet, and a

@@ -28,6 +28,7 @@ from jumar.harness.options import several, whole
 from jumar.harness.results import Report, RunInfo, RunResult, RunView, TraceLine
 from jumar.harness.tools import Tool, ToolOptions, ToolSpec, decorated, spec_of
 from jumar.harness.views import run_info, run_view, status_named, trace_lines
+from jumar.stores import forks
 from jumar.stores.opening import check_address
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Harness:
         self._overrides: list[tuple[str | None, Operations | None]] = []
         self._operations: Operations | None = None
         self._watcher: Any = None
+        forks.watch(self, Harness._forked)
 
     def __repr__(self) -> str:
         return f"<Harness on {self._address()}>"
@@ -118,6 +120,13 @@ class Harness:
 
                 self._operations = Operations.open(self._address(), self._settings, self._watcher)
             return self._operations
+
+    def _forked(self) -> None:
+        """In a forked process: what the parent has open is left to it, and opened anew where it may be."""
+        self._lock = threading.Lock()
+        forks.keep((self._operations, self._overrides))
+        self._operations = None
+        self._overrides = [(address, None) for address, _ in self._overrides]
 
     def _has_live_runs(self) -> bool:
         operations = self._operations
@@ -390,8 +399,7 @@ class Harness:
         `NotHappened()`.  Answered once; the run is then QUEUED, to be resumed."""
         operations, run_id = self._open(), self.find(run_id)
         run = operations.run_record(run_id)
-        agent = self._agents.get(run.agent)
-        operations.resolve(run, call_id, verdict, by, note, agent, self._tools)
+        operations.resolve(run, call_id, verdict, by, note, self._tools)
 
     aresolve = _twin(resolve)
 

@@ -130,7 +130,6 @@ class Operations:
         verdict: Happened[Any] | NotHappened,
         by: str | None,
         note: str | None,
-        agent: AgentSpec | None,
         tools: Mapping[str, ToolSpec],
     ) -> None:
         """Answer the open request about a call."""

@@ -55,7 +55,7 @@ def advance(
     except Exception as error:
         raise live.stop(_unwritten(error)) from error
     if type(outcome) is Ack:
-        live.seen(outcome, sent_at)
+        live.seen(sent_at)
         return outcome
     raise live.refused(outcome)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from jumar import errors
+from jumar.stores import forks
 from jumar.stores.queries import migrations, statements
 from jumar.stores.sqlite.failures import is_busy, primary_code, translated
 from jumar.stores.sqlite.mounts import network_filesystem
@@ -96,6 +97,12 @@ def check_path(path: str) -> None:
         )
     if path == MEMORY:
         return
+    if forks.is_inherited(path):
+        raise errors.StoreUnavailable(
+            f"{path} was open in the process that this one was forked from, and cannot be opened here",
+            safe="The file was not opened.",
+            hint="Close the harness before the fork, or start processes with the 'spawn' method.",
+        )
     file = Path(path)
     if file.is_dir():
         raise errors.StoreUnavailable(f"{path} is a folder, not a database file")

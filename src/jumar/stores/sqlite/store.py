@@ -25,6 +25,7 @@ from jumar.core.records import (
     RunRecord,
 )
 from jumar.core.store import CommitUnknown, Inspection, RunFilter
+from jumar.stores import forks
 from jumar.stores.clock import lease_now
 from jumar.stores.packing import unpack
 from jumar.stores.sqlite.connection import MEMORY, connect, migrate, patiently
@@ -55,6 +56,14 @@ class SQLiteStore:
         except BaseException:
             self._writer.close()
             raise
+        self._file = None if path == MEMORY else forks.file_id(path)
+        forks.watch(self, SQLiteStore._forked)
+
+    def _forked(self) -> None:
+        """Leave the parent's connections alone; see `jumar.stores.forks`."""
+        forks.keep((self._reader, self._writer))
+        if self._file is not None:
+            forks.inherit(self._file)
 
     def write(self, changes: Sequence[Change], *, wait: bool = True) -> list[Outcome | Exception]:
         """See `Store.write`."""
@@ -93,7 +102,8 @@ class SQLiteStore:
         So BEGIN is guarded like what follows it, and what is found open at the start is rolled back.
         """
         connection = self._writer
-        self._roll_back()
+        if connection.in_transaction:
+            self._roll_back()
         committing = False
         try:
             self._begin(wait)
@@ -204,6 +214,7 @@ class SQLiteStore:
         with self._writing, self._reading:
             self._reader.close()
             self._writer.close()
+            self._file = None
 
     def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         with self._reading:
