@@ -12,6 +12,7 @@ import re
 from datetime import UTC, datetime
 
 from jumar.core.limits import MAX_KEY, MAX_LABEL, MAX_SLUG
+from jumar.core.references import secret_in
 from jumar.core.states import Level, RequestKind
 from jumar.errors import InvalidReference, UsageError
 
@@ -50,7 +51,10 @@ def check_name(kind: str, name: str) -> str:
 
 
 def check_label(kind: str, label: str) -> str:
-    """`label` where a person may give it to a step or checkpoint: text of 1 to 200 characters that UTF-8 can hold."""
+    """`label` where a person may give it to a step or checkpoint: text of 1 to 200 characters that UTF-8 can hold.
+
+    It enters the names of checkpoints, so what looks like a secret is refused, and not repeated in the message.
+    """
     if not isinstance(label, str) or not label.strip():
         raise InvalidReference(f"{kind} needs a name, not {label!r}", hint="Give it a short text.")
     if len(label) > MAX_LABEL:
@@ -59,6 +63,11 @@ def check_label(kind: str, label: str) -> str:
         )
     if not is_storable(label):
         raise InvalidReference(f"the name of {kind} holds a character that cannot be stored", hint="Leave it out.")
+    secret = secret_in(label)
+    if secret is not None:
+        raise InvalidReference(
+            f"the name of {kind} looks like {secret}", hint="Names enter checkpoints: keep secrets out of them."
+        )
     return label
 
 

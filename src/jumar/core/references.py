@@ -56,6 +56,16 @@ _SECRETS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
+_SHORTEST_SECRET = 15  # characters; of a label so short nothing needs to be searched
+
+
+def secret_in(text: str) -> str | None:
+    """What kind of secret the text looks like, if any."""
+    if len(text) < _SHORTEST_SECRET:
+        return None
+    return next((what for what, shape in _SECRETS if shape.search(text)), None)
+
+
 def check_kinds(kinds: Iterable[str]) -> frozenset[str]:
     """The declared kinds with the ones every harness has; InvalidReference where one is no plain word."""
     if isinstance(kinds, (str, bytes)) or not isinstance(kinds, Iterable):
@@ -86,12 +96,12 @@ def check_reference(reference: str, kinds: Collection[str]) -> str:
     if not isinstance(reference, str):
         raise InvalidReference(f"a reference is text like 'claim:c-17', not {type(reference).__name__}")
     # A secret is named before anything else is said, and never repeated in the message.
-    for what, shape in _SECRETS:
-        if shape.search(reference):
-            raise InvalidReference(
-                f"a reference looks like {what}",
-                hint="Keep secrets out of checkpoints: refer to where the secret is kept.",
-            )
+    secret = secret_in(reference)
+    if secret is not None:
+        raise InvalidReference(
+            f"a reference looks like {secret}",
+            hint="Keep secrets out of checkpoints: refer to where the secret is kept.",
+        )
     kind, colon, identifier = reference.partition(":")
     if not colon:
         raise InvalidReference(f"{_shown(reference)} has no kind: a reference is `kind:id`")

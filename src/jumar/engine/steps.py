@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from jumar.core.states import EventKind, Level
 from jumar.engine.flows.calls import diverged
 from jumar.engine.live import LiveRun
 from jumar.engine.scope import Branch, Scope, branch_here, current_scope
-from jumar.errors import NotStorable, Stopped
+from jumar.errors import NotStorable, Stopped, UsageError
 
 
 class Step:
@@ -36,39 +37,57 @@ class Step:
     def __enter__(self) -> Self:
         live = self._live
         live.check()
+        if self._branch is not None:
+            raise UsageError(
+                f"step {self.path} was entered again before it was left", hint="Call run.step(...) for each entry."
+            )
         home = self._here()
         branch = branch_here(live, home)
         context = live.kept_context()
+        self._own = branch is None
         if branch is None:
-            self._own = True
             branch = live.own_branch(step_part(self._label, 1))
             branch.home = home
             self.path = branch.path
         else:
+            if branch is live.root and not branch.step:
+                live.root_step(step_part(self._label, 1))
             self._outer = branch.enter_step(self._label)
             self.path = branch.step
         self._branch = branch
         self._token = current_scope.set(Scope(live, branch, waits=self._waits))
-        with live.lock:
-            live.step_index += 1
-        live.ride_checkpoint(Level.STEP, "step-start", self.path, context)
-        live.ride_event(EventKind.STEP_STARTED, None, self.path)
+        try:
+            with live.lock:
+                live.step_index += 1
+            live.ride_checkpoint(Level.STEP, "step-start", self.path, context)
+            live.ride_event(EventKind.STEP_STARTED, None, self.path)
+        except BaseException:  # an interrupt, say: `with` leaves only what it has entered
+            self._leave(branch)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        branch, live = self._branch, self._live
-        assert branch is not None
-        current_scope.reset(self._token)
-        path = self.path
-        if not self._own:
-            branch.step = self._outer
-        if (
+        branch, live, path = self._branch, self._live, self.path
+        stopped = (
             live.halt is not None
             or isinstance(error, Stopped)
             or (error is not None and not isinstance(error, Exception))
-        ):
+        )
+        if branch is None:
+            if stopped:
+                return
+            raise UsageError(f"step {path or self._label} was left without being entered", hint="Use it in a `with`.")
+        if branch.step != path:
+            if stopped:
+                return
+            raise UsageError(
+                f"step {path} was left while the code stands in {branch.step or 'none'}",
+                hint="Leave steps in the reverse order of entering them; `with` blocks do.",
+            ) from error
+        self._leave(branch)
+        if stopped:
             return
         left = branch.table.first_effect("" if self._own else path)
         if left is not None:
@@ -81,6 +100,19 @@ class Step:
                 raise
             return  # the error that the step ends with goes first
         live.ride_checkpoint(Level.STEP, "step-end", path, context)
+
+    def _leave(self, branch: Branch) -> None:
+        """Go back to where the branch stood; what is left in another context (an async generator that is closed by its
+        event loop, say) leaves the scope of the context it was entered in, which names the same branch.
+        """
+        self._branch = None
+        if self._own:
+            branch.home = None
+        else:
+            branch.step = self._outer
+        token, self._token = self._token, None
+        with suppress(ValueError):
+            current_scope.reset(token)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
