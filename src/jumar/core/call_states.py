@@ -58,10 +58,6 @@ STATE_BEFORE: dict[CallState, int] = {
     for after in CallState
 }
 
-# What a claim turns UNCERTAIN, and what keeps a run from leaving RUNNING.
-IN_FLIGHT: frozenset[CallState] = frozenset({CallState.STARTED})
-
-
 _READ = Effect.READ
 
 
