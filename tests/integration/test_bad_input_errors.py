@@ -182,7 +182,7 @@ def test_a_tools_endless_recursion_is_a_failed_call(harness: Harness) -> None:
 
 # --- What is no error but the end of something. ----------------------------------------------------------------------
 
-ENDS: list[BaseException] = [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()]
+ENDS: list[BaseException] = [SystemExit(3), KeyboardInterrupt(), GeneratorExit()]
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
