@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -69,17 +69,18 @@ class Recording:
 class Story:
     """One run in one folder, from its first life to its last."""
 
-    def __init__(self, folder: Path, clock: StoppedClock, *, waits: bool, **options: Any) -> None:
+    def __init__(
+        self, folder: Path, clock: StoppedClock, *, waits: bool, make: Callable[..., Harness] = opened
+    ) -> None:
         self.folder = folder
         self.clock = clock
         self.waits = waits
-        self.options = options
+        self.make = make
         self.witness = Witness(folder / "witness")
         self.advances: list[tuple[Advance, Ack]] = []
         self.confirmed: Confirmed = []
         self.trail: list[str] = []
         self._started: frozenset[str] = frozenset()
-        self._harness: Harness | None = None
 
     def live(self, at: int | str | None = None, *, world: Life | None = None) -> RunResult[Any] | None:
         """A process: it starts the run or takes it over, and drives it to the end, a person answering where one is
@@ -99,7 +100,7 @@ class Story:
 
     def harness_in(self, world: World) -> Harness:
         """A harness of this story in a world of its own."""
-        harness = opened(self.folder, waits=self.waits, by=f"life {len(self.trail) + 1}", world=world, **self.options)
+        harness = self.make(self.folder, waits=self.waits, by=f"life {len(self.trail) + 1}", world=world)
         inhabit(harness, world)
         return harness
 
@@ -158,7 +159,7 @@ class Story:
         """The same story so far, to be lived on elsewhere."""
         shutil.copytree(self.folder, folder)
         clock = self.clock
-        other = Story(folder, clock, waits=self.waits, **self.options)
+        other = Story(folder, clock, waits=self.waits, make=self.make)
         other.advances, other.confirmed, other.trail = list(self.advances), list(self.confirmed), list(self.trail)
         return other
 
@@ -191,8 +192,10 @@ def stored(harness: Harness) -> RunResult[Any]:
 class Unbroken:
     """What the run is like when nothing goes wrong: what every other story is held against."""
 
-    def __init__(self, folder: Path, clock: StoppedClock, *, waits: bool) -> None:
-        story = Story(folder, clock, waits=waits)
+    def __init__(
+        self, folder: Path, clock: StoppedClock, *, waits: bool, make: Callable[..., Harness] = opened
+    ) -> None:
+        story = Story(folder, clock, waits=waits, make=make)
         result = story.live()
         assert result is not None and result.status == "COMPLETED"
         self.output = plain(result.output)

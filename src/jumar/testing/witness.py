@@ -63,6 +63,15 @@ class Witness:
             self._append(file, "applied" if is_new else "repeated", tool, key)
         return is_new
 
+    def is_first(self) -> bool:
+        """Whether this is the first time that the present call comes here: for a service that refuses once."""
+        key = _key()
+        with self._open() as file:
+            is_first = not any(line.key == key and line.what == "refused" for line in self.lines())
+            if is_first:
+                self._append(file, "refused", "", key)
+        return is_first
+
     def happened(self) -> bool:
         """For a probe: whether the call it asks about took place."""
         return any(line.key == _key() and line.what in ("sent", "applied") for line in self.lines())
