@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -40,7 +39,7 @@ def keep(thing: object) -> None:
 def file_id(path: str) -> FileId | None:
     """What a file is known by whatever its path; None where there is none."""
     try:
-        found = Path(path).stat()
+        found = os.stat(path)  # noqa: PTH116 - importing pathlib takes milliseconds of every start
     except OSError:
         return None
     return found.st_dev, found.st_ino
