@@ -147,9 +147,11 @@ def an_answer_nobody_has_looked_at_counts_as_seen(spot: Broken) -> Any:
     """An advance that tells of an answer marks it as seen."""
     real = LiveRun.seen
 
-    def seen(live: LiveRun, ack: Any, sent_at: int) -> None:
-        real(live, ack, sent_at)
-        live.answers = spot.hit(ack.answers)
+    def seen(live: LiveRun, *told: Any) -> None:
+        real(live, *told)
+        run = live.io.store.run(live.run_id)
+        assert run is not None
+        live.answers = spot.hit(run.answers)
 
     with patch.object(LiveRun, "seen", seen):
         yield

@@ -143,8 +143,10 @@ CHECKS: dict[str, Check] = {
     "late_results_are_dropped": with_a_till(
         late.test_a_late_result_that_comes_after_the_run_waits_answers_what_was_asked, late.Unknown()
     ),
-    "an_answer_nobody_has_looked_at_counts_as_seen": lambda folder: (
-        late.test_an_answer_that_comes_before_the_run_has_left_off_is_not_slept_through(folder, False)
+    "an_answer_nobody_has_looked_at_counts_as_seen": with_a_till(
+        lambda folder, till, waits: late.test_an_answer_that_comes_before_the_run_has_left_off_is_not_slept_through(
+            folder, waits
+        )
     ),
     "a_person_has_the_last_word_over_a_late_result": with_a_till(
         late.test_a_late_result_outweighs_the_word_of_a_person_that_nothing_happened

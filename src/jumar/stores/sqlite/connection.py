@@ -143,9 +143,10 @@ def migrate(connection: sqlite3.Connection, path: str) -> tuple[int, int]:
 
 def check_schema(connection: sqlite3.Connection, path: str) -> None:
     """Refuse a database of another program or of a newer Jumar, before anything in it is changed."""
-    number = schema_number(connection)
-    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    number = schema_number(connection)
+    # Looked at last: another process may be making the schema, and what has tables by then has its owner.
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if owner != APPLICATION_ID and (owner or tables or number):
         raise errors.SchemaMismatch(
             f"{path} belongs to another program", hint="Give Jumar a file of its own with --store."
