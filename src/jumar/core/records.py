@@ -87,8 +87,12 @@ class RunRecord(Struct, frozen=True):
     updated_at: int
 
 
-class CallRecord(Struct, frozen=True):
-    """One logical effect with its attempts.  `seq` numbers the calls of a run in the order they were first recorded."""
+class CallRecord(Struct, frozen=True, gc=False):
+    """One logical effect with its attempts.  `seq` numbers the calls of a run in the order they were first recorded.
+
+    Nothing in a record can lead back to it, so the garbage collector need not look at the thousands that a long run
+    has.
+    """
 
     seq: int
     call_id: str
