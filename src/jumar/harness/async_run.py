@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from typing import Any, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, overload
 
 from jumar.engine.drivers.aio import adrive, adrive_in_turn
-from jumar.engine.flows.calls import Call
+from jumar.engine.flows.calls import Call, perform
 from jumar.errors import UsageError
 from jumar.harness.face import Face
 from jumar.harness.tools import Bound, Tool, spec_of
@@ -157,7 +157,7 @@ class AsyncRun(Face):
 
     def _asked(self, method: str, call: Call) -> Coroutine[Any, Any, Any]:
         """The coroutine that answers a call, under the name Python should use where it is never awaited."""
-        coroutine: Any = adrive(self._perform(call), self._live.io)
+        coroutine: Any = adrive(perform(call), self._live.io)
         coroutine.__qualname__ = f"run.{method}({call.call_id})"
         answer: Coroutine[Any, Any, Any] = coroutine
         return answer
@@ -179,4 +179,4 @@ class AsyncRun(Face):
 
     def _bound_body(self, bound: Bound[Any]) -> Callable[[], Any]:
         drive = adrive if spec_of(bound.tool).is_async else adrive_in_turn
-        return lambda: drive(self._perform(self._threaded_call(bound)), self._live.io)
+        return lambda: drive(perform(self._threaded_call(bound)), self._live.io)

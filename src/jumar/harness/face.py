@@ -18,7 +18,7 @@ from jumar.core.naming import check_label
 from jumar.core.references import check_references
 from jumar.core.requests import Attempt, Flow
 from jumar.core.states import CallKind, Level
-from jumar.engine.flows.calls import Call, mark, perform, prepare
+from jumar.engine.flows.calls import Call, mark, prepare
 from jumar.engine.flows.fan import fan_out, first_failure
 from jumar.engine.live import LiveRun
 from jumar.engine.policy import ToolPolicy
@@ -157,9 +157,6 @@ class Face:
         )
         call = Call(self._live, policy, body, (), {}, encode_arguments(dict(args)), key)
         return prepare(call, branch_here(self._live, self._home()))
-
-    def _perform(self, call: Call) -> Flow[Any]:
-        return perform(call)
 
     def _gather(self, items: tuple[Any, ...]) -> Flow[list[Any]]:
         bodies = [self._body(item) for item in items]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from jumar.engine.drivers.plain import drive
+from jumar.engine.flows.calls import perform
 from jumar.engine.scope import this_thread
 from jumar.harness.face import Face
 from jumar.harness.tools import Bound, Tool
@@ -28,7 +29,7 @@ class Run(Face):
 
         A recorded failure is raised as the tool's declared type, else as CallFailed.
         """
-        result: R = drive(self._perform(self._tool_call(tool, args, kwargs)), self._live.io)
+        result: R = drive(perform(self._tool_call(tool, args, kwargs)), self._live.io)
         return result
 
     @overload
@@ -68,7 +69,7 @@ class Run(Face):
         With `returns=Plan` the answer is a Plan, or the JSON text of one.  Usage is read from the answer's `usage`,
         or from the second of a pair (answer, Usage).
         """
-        return drive(self._perform(self._decision(model, args, kwargs, returns, key, retries, timeout)), self._live.io)
+        return drive(perform(self._decision(model, args, kwargs, returns, key, retries, timeout)), self._live.io)
 
     @overload
     def value(self, name: str, source: Callable[[], T], *, returns: Any = ..., key: str | None = ...) -> T: ...
@@ -76,7 +77,7 @@ class Run(Face):
     def value(self, name: str, source: T, *, returns: Any = ..., key: str | None = ...) -> T: ...
     def value(self, name: str, source: Any, *, returns: Any = None, key: str | None = None) -> Any:
         """Record a value once (the time, a random number, a setting) and answer the same on every replay."""
-        return drive(self._perform(self._value(name, source, returns, key)), self._live.io)
+        return drive(perform(self._value(name, source, returns, key)), self._live.io)
 
     @overload
     def gather(self, a: Bound[A] | Callable[[], A], /) -> tuple[A]: ...
@@ -136,7 +137,7 @@ class Run(Face):
         Usage or a function that reads one from the result.
         """
         call = self._record(kind, name, args, body, key, effect, codec, usage, plan)
-        result: T = drive(self._perform(call), self._live.io)
+        result: T = drive(perform(call), self._live.io)
         return result
 
     def _home(self) -> Any:
