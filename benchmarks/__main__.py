@@ -43,6 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
             figures += ROWS[row](directory, sizes)
     if options.json:
         print(report.as_json(figures, facts))
+    elif options.page is not None:
+        report.put_into(options.page, report.markdown(figures, facts))
     elif options.markdown:
         print(report.markdown(figures, facts))
     else:
@@ -60,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="for a program")
     form.add_argument("--markdown", action="store_true", help="for a page of documentation")
+    form.add_argument("--page", type=Path, help="put the markdown between the two marks of this page")
     return parser
 
 

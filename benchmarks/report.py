@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +12,8 @@ from rich.table import Table
 from benchmarks.measuring import Figure
 
 _WIDTH = 160  # columns where the output goes to a file
+
+BEGIN, END = "<!-- measured -->", "<!-- end -->"
 
 HEADS = ("what", "at most", "measured", "quartiles", "floor us", "Jumar us", "verdict")
 
@@ -39,6 +42,15 @@ def markdown(figures: list[Figure], facts: dict[str, str]) -> str:
     lines += [_row(_cells(figure)) for figure in figures]
     lines += ["", *(f"- {note}" for note in _notes(figures)), "", _told(facts)]
     return "\n".join(lines)
+
+
+def put_into(page: Path, text: str) -> None:
+    """Replace what a page has between its two marks."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{page} does not have the marks {BEGIN} and {END}")
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def as_json(figures: list[Figure], facts: dict[str, str]) -> str:

@@ -10,9 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import jumar
 from benchmarks.floors import RESULT, Guarded
 from benchmarks.measuring import Blocks, Figure, quartiles
+from benchmarks.report import put_into
 from jumar import Harness, Run
 
 ROOT = Path(__file__).parents[2]
@@ -110,3 +113,18 @@ def test_a_figure_over_its_budget_says_by_how_much() -> None:
     assert Figure("row", "what", "x", 2.0, 3.0).verdict == "not met, by 50%"
     assert Figure("row", "what", "x", 2.0, 2.0).verdict == "met"
     assert quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 4.0)
+
+
+def test_the_table_takes_the_place_between_the_marks_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- measured -->\nold\n<!-- end -->\nafter\n", encoding="utf-8")
+    put_into(page, "new")
+    assert page.read_text(encoding="utf-8") == "before\n<!-- measured -->\nnew\n<!-- end -->\nafter\n"
+
+
+def test_a_page_without_marks_is_left_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("no marks", encoding="utf-8")
+    with pytest.raises(SystemExit, match="does not have the marks"):
+        put_into(page, "new")
+    assert page.read_text(encoding="utf-8") == "no marks"
