@@ -168,6 +168,32 @@ def test_a_process_that_sees_its_own_attempt_go_on_never_takes_it_for_over(
     assert till.taken == 1
 
 
+def test_what_is_asked_about_an_attempt_is_asked_no_longer_once_the_probe_has_settled_it(
+    tmp_path: Path, waits: bool
+) -> None:
+    answers: list[Any] = [NotHappened(), NotHappened(), Unknown()]
+    calls: list[int] = []
+    with stopped_clock() as clock, Harness(f"sqlite:///{tmp_path / 'run.db'}") as harness:
+
+        @harness.tool(effect="external", settle=60.0)
+        def pay() -> str:
+            calls.append(1)
+            raise ConnectionError("the line is dead")
+
+        pay.probe(lambda: answers.pop(0))
+        calls_one(harness, pay, waits=waits)
+        result = harness.run("work")
+        assert [(each.attempt, result.wake_at is None) for each in result.waiting_on] == [(1, False)]
+        clock.move_to_wall(result.wake_at or 0)
+        result = harness.resume(result.run_id)
+        # The first attempt did not happen, as the probe found in the end; of the second nobody knows.
+        assert [(each.attempt, result.wake_at is None) for each in result.waiting_on] == [(2, True)]
+        assert [each.attempt for each in harness.show(result.run_id).waiting_on] == [2]
+        harness.resolve(result.run_id, "pay.1", Happened("receipt"))
+        assert harness.resume(result.run_id).output == "receipt"
+    assert len(calls) == 2
+
+
 def test_a_run_does_not_sit_beside_a_body_that_never_ends(tmp_path: Path, till: Till, waits: bool) -> None:
     with harness_with(tmp_path, till, NotHappened, waits=waits, settle=0.05) as harness:
         result = harness.run("work")

@@ -24,6 +24,7 @@ from jumar.errors import NotStorable, RequestNotFound, RunNotFound, UsageError
 from jumar.harness.agents import AgentSpec
 from jumar.harness.results import Report, RunResult, result_of
 from jumar.harness.tools import ToolSpec
+from jumar.harness.views import still_asked
 from jumar.stores.opening import open_store
 
 Waiting = Callable[[float], None] | None
@@ -107,8 +108,12 @@ class Operations:
 
     def _result(self, ended: Ended) -> RunResult[Any]:
         run = ended.run
-        requests = tuple(self.store.requests(run.run_no)) if run.status is Status.WAITING else ()
-        return result_of(run, ended.output, ended.error, requests)
+        asked = self._asked(run) if run.status is Status.WAITING else []
+        return result_of(run, ended.output, ended.error, tuple(asked))
+
+    def _asked(self, run: RunRecord) -> list[RequestRecord]:
+        requests = self.store.requests(run.run_no)
+        return still_asked(requests, self.store.calls(run.run_no)) if requests else []
 
     # --- Looking and answering. ---
 
@@ -164,13 +169,14 @@ class Operations:
             if len({request.call_id for request in found}) > 1:
                 names = ", ".join(sorted({request.call_id for request in found}))
                 raise RequestNotFound(f"{call_id} may mean any of {names}", hint="Give the whole id.")
-        for request in found:
-            if request.verdict is None and request.kind is RequestKind.RESOLVE:
+        for request in still_asked(found, self.store.calls(run.run_no)):
+            if request.kind is RequestKind.RESOLVE:
                 return request
         what = f"run {run.run_id} asks nothing about {call_id}"
         if found:
             verdict = found[-1].verdict
-            what = f"what was asked about {call_id} has been answered ({'' if verdict is None else verdict.label})"
+            told = "is settled" if verdict is None else f"has been answered ({verdict.label})"
+            what = f"what was asked about {call_id} {told}"
         raise RequestNotFound(what)
 
     def _checked(self, run: RunRecord, request: RequestRecord, result: Any, tools: Mapping[str, ToolSpec]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from jumar.core.naming import idempotency_key
 from jumar.core.phases import FINAL
 from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RequestRecord, RunRecord
-from jumar.core.states import CallState, Effect, EventKind, Status
+from jumar.core.states import CallState, Effect, EventKind, RequestKind, Status
 from jumar.core.store import Store
 from jumar.harness.results import AnswerView, CallView, CheckpointView, RunInfo, RunView, TraceLine, WaitingOn
 
@@ -41,18 +42,34 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
     )
 
 
+def still_asked(requests: Sequence[RequestRecord], calls: Sequence[CallRecord]) -> list[RequestRecord]:
+    """The requests that somebody may answer.  What is asked about an attempt is answered by the tool's probe too, and
+    then no longer asked.
+    """
+    states = {record.seq: (record.state, record.attempt) for record in calls}
+    return [
+        request
+        for request in requests
+        if request.verdict is None
+        and (
+            request.kind is not RequestKind.RESOLVE
+            or states.get(request.call_seq) == (CallState.UNCERTAIN, request.attempt)
+        )
+    ]
+
+
 def run_view(run: RunRecord, store: Store) -> RunView:
     """A run with its calls, checkpoints, what it waits for and what was answered."""
     events = store.events(run.run_no)
     doubts = Counter(event.call_seq for event in events if event.kind is EventKind.CALL_UNCERTAIN)
     output = _artifact(store, run, run.output_digest) if run.status in FINAL else None
-    requests = store.requests(run.run_no)
-    is_open = run.status not in FINAL
+    requests, calls = store.requests(run.run_no), store.calls(run.run_no)
+    asked = () if run.status in FINAL else still_asked(requests, calls)
     return RunView(
         run_info(run, store),
-        tuple(call_view(record, store, run, doubts[record.seq]) for record in store.calls(run.run_no)),
+        tuple(call_view(record, store, run, doubts[record.seq]) for record in calls),
         tuple(checkpoint_view(record) for record in store.checkpoints(run.run_no)),
-        tuple(WaitingOn.of(request) for request in requests if request.verdict is None and is_open),
+        tuple(WaitingOn.of(request) for request in asked),
         tuple(_event_line(event, {}) for event in events if event.kind is EventKind.TAKEN_OVER),
         _artifact(store, run, run.input_digest),
         output,
