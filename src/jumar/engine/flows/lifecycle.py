@@ -22,6 +22,7 @@ from jumar.core.states import ErrorClass, EventKind, Phase, Status, mask
 from jumar.engine.flows.advance import leave
 from jumar.engine.flows.calls import diverged
 from jumar.engine.flows.giving_up import settle_given_up
+from jumar.engine.flows.outcomes import not_storable
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, log
 from jumar.engine.policy import Settings
@@ -175,12 +176,12 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
 def _concluded(live: LiveRun, agent: AgentPlan, ended: Attempt) -> Flow[Ended | None]:
     """The run's next status, by how its agent ended."""
     if live.halt is not None:
-        return (yield from _halted(live, agent))
+        return (yield from _halted(live))
     error = ended.error
     if error is None:
         return (yield from _completed(live, agent, ended.value))
     if isinstance(error, Exception):
-        return (yield from _failed(live, agent, error))
+        return (yield from _failed(live, error))
     yield from release(live)
     raise error
 
@@ -196,20 +197,19 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
     try:
         yield from settle_given_up(live)
     except Stopped:
-        return (yield from _halted(live, agent))
+        return (yield from _halted(live))
     left = live.table.unmatched_effects()
     if left:
         live.stop(diverged(left[0], "the agent's end, without this call"))
-        return (yield from _halted(live, agent))
+        return (yield from _halted(live))
     try:
         data, decoded = agent.output_codec.round_trip(output)
         check_size(data)
     except Exception as raised:
-        # A type's own hooks may raise anything; the agent has ended all the same.
-        error = raised if isinstance(raised, NotStorable) else NotStorable(f"its codec failed: {short_message(raised)}")
+        error = not_storable(raised)  # the agent has ended all the same
         safe = "Every call is recorded; the run is FAILED."
         refusal = NotStorable(f"the output: {error.what}", path=error.path, safe=safe, hint=error.hint)
-        return (yield from _failed(live, agent, refusal))
+        return (yield from _failed(live, refusal))
     artifact = Artifact(digest(data), data)
     event = EventRecord(EventKind.COMPLETED, live.wall(), None, live.epoch)
     while True:
@@ -220,7 +220,7 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
             return Ended((yield from _reread(live)), decoded)
 
 
-def _failed(live: LiveRun, agent: AgentPlan, error: Exception) -> Flow[Ended]:
+def _failed(live: LiveRun, error: Exception) -> Flow[Ended]:
     """A run that failed keeps its phase, so that it can be taken up again."""
     error_class = _class_of(live, error)
     live.goes_on()
@@ -244,12 +244,12 @@ def _class_of(live: LiveRun, error: Exception) -> ErrorClass:
     return classify(error, live.settings.error_classes, live.wall()).error_class
 
 
-def _halted(live: LiveRun, agent: AgentPlan) -> Flow[Ended | None]:
+def _halted(live: LiveRun) -> Flow[Ended | None]:
     halt = live.halt
     assert halt is not None
     if halt.error is not None:
         if isinstance(halt.error, ReplayDiverged):
-            return (yield from _diverged(live, agent, halt.error))
+            return (yield from _diverged(live, halt.error))
         log(INFO, live.run_id, None, "the run is no longer driven here: %s", halt.error.what)
         if not isinstance(halt.error, Refused):
             yield from release(live)
@@ -266,13 +266,13 @@ def _halted(live: LiveRun, agent: AgentPlan) -> Flow[Ended | None]:
     return Ended((yield from _reread(live)))
 
 
-def _diverged(live: LiveRun, agent: AgentPlan, error: ReplayDiverged) -> Flow[Ended]:
+def _diverged(live: LiveRun, error: ReplayDiverged) -> Flow[Ended]:
     """A run whose code has changed under it is FAILED; nothing else of what the changed code did is kept."""
     live.halt = None
     live.take_riders()
     live.comes_to_rest()
     live.ride_event(EventKind.DIVERGED, None, "")
-    yield from _failed(live, agent, error)
+    yield from _failed(live, error)
     raise error
 
 

@@ -67,17 +67,19 @@ def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_
     try:
         data, decoded = policy.codec.round_trip(value)
         check_size(data)
-    except NotStorable as error:
+    except Exception as error:  # the call has happened and must be recorded
         # The value itself may say that it was none: a person's answer that is not of the tool's type.
-        failure = exceptions.unstorable_result(value if isinstance(value, NotStorable) else error)
+        failure = exceptions.unstorable_result(value if isinstance(value, NotStorable) else not_storable(error))
         data, decoded = _text_of_a_model(policy.kind, value), None
-    except Exception as error:  # a type's own hooks: whatever they raise, the call has happened and must be recorded
-        failure = exceptions.unstorable_result(NotStorable(f"its codec failed: {short_message(error)}"))
-        data, decoded = None, None
     yield from _record(call, _SUCCEEDED, attempt, data, failure, usage, started_at, ended_at, new=new)
     if failure is not None:
         raise raised(call, failure)
     return decoded
+
+
+def not_storable(error: Exception) -> NotStorable:
+    """Why a value cannot be stored, whatever its codec raised: a type's own hooks may raise anything."""
+    return error if isinstance(error, NotStorable) else NotStorable(f"its codec failed: {short_message(error)}")
 
 
 def _text_of_a_model(kind: CallKind, value: Any) -> bytes | None:
