@@ -12,11 +12,11 @@ from jumar.core.states import CallState, Effect
 # Told once more as words, so that a slip in the table is seen.
 FOLLOWERS = {
     "planned": "planned awaiting started succeeded failed uncertain",
-    "awaiting": "started succeeded failed rejected",
+    "awaiting": "planned awaiting started succeeded failed rejected",
     "started": "planned started succeeded failed uncertain",
-    "uncertain": "started succeeded failed uncertain rejected",
+    "uncertain": "planned awaiting started succeeded failed uncertain rejected",
     "succeeded": "compensated",
-    "failed": "",
+    "failed": "planned",
     "rejected": "",
     "compensated": "",
 }

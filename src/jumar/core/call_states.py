@@ -1,7 +1,9 @@
 """Which state of a call may follow which.
 
 SUCCEEDED never changes, except to COMPENSATED: a confirmed effect stays confirmed.  None stands for a call that has
-no row yet.  STARTED goes back to PLANNED where an attempt surely was not applied (or may be repeated) and another is
+no row yet.  AWAITING is a call that waits for a person, a time, or another run that holds its identity; a call that
+may have happened goes there too once it is known that it did not and a new approval is needed.  FAILED goes back to
+PLANNED where a failed run is reopened.  STARTED goes back to PLANNED where an attempt surely was not applied (or may be repeated) and another is
 to come, so that a crash meanwhile leaves nothing uncertain.  As with the phases, the store guards with masks made
 from this one table.
 """
@@ -27,7 +29,14 @@ CALL_STATES: dict[CallState | None, tuple[CallState, ...]] = {
         CallState.FAILED,
         CallState.UNCERTAIN,
     ),
-    CallState.AWAITING: (CallState.STARTED, CallState.SUCCEEDED, CallState.FAILED, CallState.REJECTED),
+    CallState.AWAITING: (
+        CallState.PLANNED,
+        CallState.AWAITING,
+        CallState.STARTED,
+        CallState.SUCCEEDED,
+        CallState.FAILED,
+        CallState.REJECTED,
+    ),
     CallState.STARTED: (
         CallState.PLANNED,
         CallState.STARTED,
@@ -36,13 +45,15 @@ CALL_STATES: dict[CallState | None, tuple[CallState, ...]] = {
         CallState.UNCERTAIN,
     ),
     CallState.UNCERTAIN: (
+        CallState.PLANNED,
+        CallState.AWAITING,
         CallState.STARTED,
         CallState.SUCCEEDED,
         CallState.FAILED,
         CallState.UNCERTAIN,
         CallState.REJECTED,
     ),
-    CallState.FAILED: (),
+    CallState.FAILED: (CallState.PLANNED,),
     CallState.REJECTED: (),
     CallState.SUCCEEDED: (CallState.COMPENSATED,),
     CallState.COMPENSATED: (),

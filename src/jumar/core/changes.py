@@ -22,7 +22,7 @@ from jumar.core.records import (
     RunRecord,
     Usage,
 )
-from jumar.core.states import CallState, ErrorClass, Phase, Status, Verdict
+from jumar.core.states import CallState, Control, ErrorClass, IdentityScope, Phase, Status, Verdict
 
 
 class CallChange(Struct, frozen=True, kw_only=True):
@@ -45,6 +45,22 @@ class CallChange(Struct, frozen=True, kw_only=True):
     started_at: int | None = None
     ended_at: int | None = None
     checksum: int | None = None
+    identity: str | None = None
+    identity_scope: IdentityScope | None = None
+
+
+class Take(Struct, frozen=True, kw_only=True):
+    """Take the name of an action for a call that this advance makes STARTED.
+
+    Where another call holds the name, the call is AWAITING instead of STARTED and the Ack says so; nothing else of the
+    advance depends on it.  `instead_of` is a holder (run number, call number) whose place may be taken.
+    """
+
+    seq: int
+    scope: IdentityScope
+    key: str
+    args_digest: bytes
+    instead_of: tuple[int, int] | None = None
 
 
 class Ending(Struct, frozen=True, kw_only=True):
@@ -59,6 +75,7 @@ class Ending(Struct, frozen=True, kw_only=True):
     error_class: ErrorClass | None = None
     error_type: str | None = None
     error_message: str | None = None
+    failed_calls: tuple[int, ...] = ()
 
 
 class Create(Struct, frozen=True, kw_only=True):
@@ -76,13 +93,24 @@ class Create(Struct, frozen=True, kw_only=True):
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """Take a free or expired lease: epoch + 1, and every call STARTED under an older epoch becomes UNCERTAIN."""
+    """Take a free or expired lease: epoch + 1, and every call STARTED under an older epoch becomes UNCERTAIN; so does
+    a read that an open decision had PLANNED, with its attempt counted.
+
+    `statuses` is a mask of the statuses that may be claimed.  `early` claims a run that waits although its time has
+    not come.  `resumes` ends a pause: a control of PAUSE goes back to NONE.  `reopens` are changes of calls that a
+    FAILED run failed with; they were made from the run as it stood under `epoch`, and the claim is refused where that
+    is no longer its epoch.
+    """
 
     run_id: str
     owner: str
     ttl_ms: int
     at: int
-    statuses: int  # a mask of the statuses that may be claimed
+    statuses: int
+    early: bool = False
+    resumes: bool = False
+    epoch: int | None = None
+    reopens: tuple[CallChange, ...] = ()
 
 
 class Advance(Struct, frozen=True, kw_only=True):
@@ -93,6 +121,9 @@ class Advance(Struct, frozen=True, kw_only=True):
 
     Of the two checkpoints, `before` stands for the expected version and `after` for the one this advance makes.
     Where a version has a checkpoint already, that one stays.
+
+    `through` are phases that the run passes through on its way to `phase` in this one commit.  `takes` are names of
+    actions to take, `frees` the numbers of calls whose names are given up.
     """
 
     run_no: int
@@ -113,6 +144,9 @@ class Advance(Struct, frozen=True, kw_only=True):
     requests: tuple[RequestRecord, ...] = ()
     events: tuple[EventRecord, ...] = ()
     ending: Ending | None = None
+    through: tuple[Phase, ...] = ()
+    takes: tuple[Take, ...] = ()
+    frees: tuple[int, ...] = ()
 
 
 class Renew(Struct, frozen=True, kw_only=True):
@@ -128,7 +162,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Answer a request, once: a compare-and-set on it that adds 1 to the run's `answers` and wakes it.
 
     `epoch` is given where the answer is a late result of an attempt made under it; it then also replaces a
-    NOT_HAPPENED.
+    NOT_HAPPENED.  `settles` is what the answer makes of its call where the run has ended for good, so that nobody is
+    left to look at it; `frees` says that the call's name is given up with that.
     """
 
     run_no: int
@@ -139,19 +174,34 @@ class Answer(Struct, frozen=True, kw_only=True):
     note: str | None
     at: int
     epoch: int | None = None
+    settles: CallChange | None = None
+    frees: bool = False
 
 
-Change: TypeAlias = Create | Claim | Advance | Renew | Answer
+class Order(Struct, frozen=True, kw_only=True):
+    """An operator's order: raise a run's `control`, which never falls by an order.  Whoever drives the run obeys."""
+
+    run_id: str
+    control: Control
+    at: int
+    by: str
+    note: str | None = None
+
+
+Change: TypeAlias = Create | Claim | Advance | Renew | Answer | Order
 
 
 class Ack(Struct, frozen=True):
-    """The change is on disk.  `control` and `answers` are the operators' columns as this transaction saw them."""
+    """The change is on disk.  `control` and `answers` are the operators' columns as this transaction saw them;
+    `taken` are the calls of an advance whose names another call holds.
+    """
 
     run_no: int
     version: int
     epoch: int
     control: int = 0
     answers: int = 0
+    taken: tuple[int, ...] = ()
 
 
 class Claimed(Struct, frozen=True):

@@ -56,6 +56,13 @@ STATUS_BEFORE: dict[Status, int] = {
 }
 
 
+def check_path(before: Phase, *path: Phase) -> None:
+    """Raise IllegalTransition unless a run in phase `before` may go through all of `path`, one after the other."""
+    for after in path:
+        check_phase(before, after)
+        before = after
+
+
 def check_phase(before: Phase, after: Phase) -> None:
     """Raise IllegalTransition unless a run in phase `before` may go to `after`."""
     if PHASE_BEFORE[after] >> before & 1:

@@ -16,6 +16,7 @@ from jumar.core.states import (
     Effect,
     ErrorClass,
     EventKind,
+    IdentityScope,
     Level,
     Phase,
     RequestKind,
@@ -85,6 +86,7 @@ class RunRecord(Struct, frozen=True):
     error_message: str | None
     created_at: int
     updated_at: int
+    failed_calls: tuple[int, ...] = ()  # of a FAILED run: the numbers of the calls it failed with
 
 
 class CallRecord(Struct, frozen=True, gc=False):
@@ -122,6 +124,19 @@ class CallRecord(Struct, frozen=True, gc=False):
     ended_version: int | None = None
     checksum: int = 0
     over_at: int | None = None
+    identity: str | None = None
+    identity_scope: IdentityScope | None = None
+
+
+class IdentityRecord(Struct, frozen=True):
+    """The name of an action, and the call that holds it."""
+
+    scope: IdentityScope
+    key: str
+    run_no: int
+    run_id: str
+    call_seq: int
+    args_digest: bytes
 
 
 class CheckpointRecord(Struct, frozen=True):
@@ -145,7 +160,11 @@ class CheckpointRecord(Struct, frozen=True):
 
 
 class RequestRecord(Struct, frozen=True):
-    """Whatever waits for somebody: one an attempt, answered once."""
+    """Whatever waits for somebody: one an attempt, answered once.
+
+    An approval is asked for the attempt to come, a resolve about the attempt that was made.  After `expires_at` (wall
+    clock) a question's default may be taken for its answer.
+    """
 
     request_id: str
     call_seq: int
@@ -158,6 +177,7 @@ class RequestRecord(Struct, frozen=True):
     by: str | None = None
     note: str | None = None
     answered_at: int | None = None
+    expires_at: int | None = None
 
 
 class EventRecord(Struct, frozen=True):

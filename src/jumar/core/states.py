@@ -143,6 +143,18 @@ class EventKind(Label):
     DIVERGED = 14
     PROBED = 15
     CALL_STARTED = 16
+    ORDERED = 17
+    PAUSED = 18
+    CANCELLED = 19
+    REOPENED = 20
+    IDENTITY_HELD = 21
+
+
+class IdentityScope(Label):
+    """How far the name of an action reaches: its own run, or every run of the store."""
+
+    RUN = 0
+    STORE = 1
 
 
 def mask(*members: IntEnum) -> int:

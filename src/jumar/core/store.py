@@ -16,11 +16,12 @@ from jumar.core.records import (
     CallRecord,
     CheckpointRecord,
     EventRecord,
+    IdentityRecord,
     LeaseTime,
     RequestRecord,
     RunRecord,
 )
-from jumar.core.states import Status
+from jumar.core.states import CallKind, IdentityScope, Status
 
 
 class RunFilter(Struct, frozen=True):
@@ -58,7 +59,7 @@ class CommitUnknown(Exception):
 
 
 class Store(Protocol):
-    """The twelve methods a store has."""
+    """The methods a store has."""
 
     def write(self, changes: Sequence[Change], *, wait: bool = True) -> list[Outcome | Exception]:
         """Apply the changes in this order in one transaction and answer each: an Ack or Claimed, a Refusal, or the
@@ -66,17 +67,24 @@ class Store(Protocol):
 
         Guards, each checked in the transaction that writes:
         - Create: no run has this id.
-        - Claim: the run exists, its status is in `statuses`, no lease on it is live, and where it is WAITING its
-          `wake_at` has passed.  The run's row is locked and updated first; only then are its calls STARTED under an
-          older epoch marked UNCERTAIN.
+        - Claim: the run exists, its status is in `statuses`, no lease on it is live, its epoch is `epoch` where that is
+          given, and where it is WAITING its `wake_at` has passed or the claim is `early`.  The run's row is locked and
+          updated first; only then are its calls STARTED under an older epoch marked UNCERTAIN, and, where its phase is
+          DECISION_RECORDED or AWAITING_RESULTS, its PLANNED reads, these with attempt + 1.  A call in `reopens` needs
+          its state to allow the new one.
         - Advance: the run is RUNNING under this owner, epoch and version, its lease is live on the store's lease
-          clock as read inside this transaction, and its phase allows the new one (`phases.PHASE_BEFORE`).  A
-          CallChange needs the call's state to allow the new one (`call_states.STATE_BEFORE`).  With an `ending`,
-          also: `control` and `answers` are as given, the status allows the new one, no call is STARTED, and none is
+          clock as read inside this transaction, and its phase allows the next one (`phases.PHASE_BEFORE`): the first of
+          `through`, or else `phase`; that each of the rest may follow is the caller's to know (`phases.check_path`).  A
+          CallChange needs the call's state to allow the new one (`call_states.STATE_BEFORE`).  A name in `takes` that
+          is free, or the call's own already, or held by `instead_of`, is the call's; else the call becomes AWAITING and
+          is in `Ack.taken`.  `frees` comes first.  With an `ending`, also: `control` and `answers` are as given, the status allows the new one, no call is STARTED, and none is
           UNCERTAIN where the run is COMPLETED.
         - Renew: RUNNING under this owner and epoch, with a live lease.
         - Answer: the request is open; where `epoch` is given, the run's epoch is still that one, and the request may
           also have been answered NOT_HAPPENED: an attempt's own late result outweighs what somebody believed of it.
+          `settles` and `frees` are carried out where the run is COMPLETED or CANCELLED, `settles` where the call's
+          state allows it; the version stays.
+        - Order: the run exists and is not COMPLETED or CANCELLED.
 
         A refused change leaves nothing behind, and the others of the batch stand.  On a database error the batch is
         rolled back and each change commits alone.  With `wait=False` StoreBusy is raised at once where another
@@ -106,8 +114,25 @@ class Store(Protocol):
         """Runs, newest first."""
         ...
 
-    def calls(self, run_no: int) -> list[CallRecord]:
-        """A run's calls in the order of their `seq`."""
+    def due(self, wall_ms: int, limit: int) -> list[str]:
+        """Ids of runs that can go on without anybody: QUEUED, WAITING for a time that has come, and RUNNING under a
+        lease that has run out, each oldest first."""
+        ...
+
+    def calls(self, run_no: int, since: int = 0) -> list[CallRecord]:
+        """A run's calls in the order of their `seq`, from the number `since` on."""
+        ...
+
+    def call(self, run_no: int, seq: int) -> CallRecord | None:
+        """One call by its number."""
+        ...
+
+    def last_call(self, run_no: int, kind: CallKind) -> CallRecord | None:
+        """A run's newest call of a kind."""
+        ...
+
+    def identity(self, scope: IdentityScope, run_no: int, key: str) -> IdentityRecord | None:
+        """Who holds a name: in the scope of this run, or of the store."""
         ...
 
     def artifact(self, run_no: int, digest: bytes) -> bytes | None:
@@ -120,6 +145,10 @@ class Store(Protocol):
 
     def requests(self, run_no: int) -> list[RequestRecord]:
         """A run's requests, oldest first, answered ones included."""
+        ...
+
+    def open_requests(self, limit: int) -> list[tuple[str, RequestRecord]]:
+        """The unanswered requests of all runs that have not ended, each with its run's id, oldest first."""
         ...
 
     def events(self, run_no: int) -> list[EventRecord]:
