@@ -162,6 +162,14 @@ class RunEnded(Refused):
     default_hint = "Its output: `jumar show RUN`."
 
 
+class CannotReopen(Refused):
+    """A failed run cannot be taken up again where it failed: what came after the failed call would be done twice."""
+
+    code = "cannot-reopen"
+    default_safe = "The run is FAILED as before; nothing was sent."
+    default_hint = "Start a new run for what is left; `jumar show RUN` lists what was done."
+
+
 class ReplayDiverged(Refused):
     """The agent's code does something else than what is recorded.  `recorded` and `asked` are the two sides."""
 
@@ -297,6 +305,48 @@ class ResultNotStorable(CallFailed):
     def __init__(self, what: str, *, path: str = "$", **rest: Any) -> None:
         super().__init__(what, **rest)
         self.path = path
+
+
+class CallRejected(JumarError):
+    """A person rejected the call; it was not sent.  `call_id` names it, `note` is what the person said."""
+
+    code = "call-rejected"
+    default_safe = "The call was not sent."
+    default_hint = "Do something else, or let the run fail; asking again makes a new call with an approval of its own."
+
+    def __init__(
+        self, what: str, *, call_id: str = "", note: str = "", safe: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(what, safe=safe, hint=hint)
+        self.call_id = call_id
+        self.note = note
+
+
+class IdentityConflict(JumarError):
+    """The same action, by its identity, was asked for with other arguments; `holder` is the call that did it."""
+
+    code = "identity-conflict"
+    exit_code = 4
+    default_safe = "The call was not sent; what the other call did stands."
+    default_hint = "Ask for the action with the arguments it was done with, or give another action another identity."
+
+    def __init__(self, what: str, *, holder: str = "", safe: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what, safe=safe, hint=hint)
+        self.holder = holder
+
+
+class StepsExhausted(JumarError):
+    """A loop agent took all the steps it may without finishing."""
+
+    code = "steps-exhausted"
+    default_hint = "Raise max_steps= and resume the run: it goes on with its next step."
+
+
+class VerificationFailed(JumarError):
+    """A loop agent's output was refused as often as it may be; the message has the last reason."""
+
+    code = "verification-failed"
+    default_hint = "Look at the outputs with `jumar show RUN`; raise verify_limit= and resume to let it try again."
 
 
 class MapFailed(JumarError):

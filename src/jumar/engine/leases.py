@@ -87,6 +87,8 @@ class LeaseKeeper:
             return
         if isinstance(outcome, Ack):
             live.trust(sent_at)
+            if outcome.control > live.control:
+                live.order(outcome.control)
             return
         assert isinstance(outcome, Refusal)
         # A run that has just left RUNNING by its own doing is refused too; it is no longer kept then.

@@ -16,7 +16,7 @@ from jumar.core.naming import checkpoint_name
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RunRecord
 from jumar.core.replay import ReplayTable
 from jumar.core.requests import Lane
-from jumar.core.states import EventKind, Level
+from jumar.core.states import Control, EventKind, Level
 from jumar.engine.io import IO
 from jumar.engine.policy import Settings
 from jumar.engine.scope import Branch
@@ -55,12 +55,15 @@ class Halt:
     agent left to stop: whoever still holds on to it gets the ordinary error.
     """
 
-    __slots__ = ("error", "over", "wait")
+    __slots__ = ("error", "order", "over", "wait")
 
-    def __init__(self, wait: Wait | None, error: JumarError | None, *, over: bool = False) -> None:
+    def __init__(
+        self, wait: Wait | None, error: JumarError | None, *, over: bool = False, order: Control | None = None
+    ) -> None:
         self.wait = wait
         self.error = error
         self.over = over
+        self.order = order  # an operator's: to pause, or to cancel
 
     @property
     def ours(self) -> bool:
@@ -71,6 +74,8 @@ class Halt:
         """A fresh exception to raise; one instance raised in several threads would mix up their tracebacks."""
         if self.error is not None:
             return copy(self.error) if self.over else Stopped(self.error.what, self.error)
+        if self.order is not None:
+            return Stopped(f"an operator asked to {self.order.label} the run")
         return Stopped(self.wait.reason if self.wait is not None else "the run stopped")
 
 
@@ -181,6 +186,15 @@ class LiveRun:
             elif self.halt.wait is not None:
                 self.halt = Halt(_both(self.halt.wait, wait), None)
             return self.halt.signal()
+
+    def order(self, control: int) -> None:
+        """Latch an operator's order; it outranks whatever the run waits for.  What is in flight is still recorded."""
+        with self.lock:
+            if control <= self.control and self.halt is not None:
+                return
+            self.control = max(control, self.control)
+            if self.halt is None or self.halt.error is None:
+                self.halt = Halt(None, None, order=Control(self.control))
 
     def before_dispatch(self) -> None:
         """Nothing new is sent after a stopping signal, nor when the lease may have run out unnoticed."""

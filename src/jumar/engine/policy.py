@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
 from jumar.core.references import KINDS
-from jumar.core.states import CallKind, Effect, ErrorClass
+from jumar.core.states import CallKind, Effect, ErrorClass, IdentityScope
 
 
 class Settings(Struct, frozen=True):
@@ -64,6 +64,11 @@ class ToolPolicy(Struct, frozen=True):
     settle: float | None = None
     probe: Callable[..., Any] | None = None
     usage: Any = None  # a Usage, or what reads one from the result
+    approval: bool = False  # whether a person is asked before an attempt is sent
+    identity: Callable[..., Any] | None = None  # what names the action, from the tool's own arguments
+    identity_scope: IdentityScope = IdentityScope.RUN
+    # Typed arguments out of JSON: positional, by name, and as canonical JSON again.
+    arguments: Callable[[bytes], tuple[Sequence[Any], dict[str, Any], bytes]] | None = None
     threaded: bool = False  # a plain body that an async run sends to a worker thread, as gather and map do
 
     def settle_ms(self, settings: Settings) -> int:

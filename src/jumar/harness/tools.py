@@ -8,7 +8,7 @@ outside of a run, and inside another tool's body, it just calls through.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Required, TypedDict, TypeVar, Unpack, overload
 
@@ -109,8 +109,17 @@ class ToolSpec:
                     hint="Define the type before the tool, at the top of its module.",
                 )
             return
-        self._policy = ToolPolicy(codec=codec_for(hints.get("return", inspect.Signature.empty)), **self._options)
+        self._policy = ToolPolicy(
+            codec=codec_for(hints.get("return", inspect.Signature.empty)),
+            arguments=_Later(self.name, self.binder, hints),
+            **self._options,
+        )
         self._names = {}
+
+    def arguments(self, data: bytes) -> tuple[Sequence[Any], dict[str, Any], bytes]:
+        """Typed arguments out of a JSON object: see `harness.arguments`."""
+        assert self.policy.arguments is not None
+        return self.policy.arguments(data)
 
     def changed(self, **options: Any) -> ToolSpec:
         """A copy with other options."""
@@ -128,6 +137,23 @@ class ToolSpec:
     def is_live_elsewhere(self) -> bool:
         """Whether a run is live on a harness that has this tool."""
         return any(harness._has_live_runs() for harness in self.harnesses)
+
+
+class _Later:
+    """The reader of a tool's arguments, made when the first are read: most tools never need one."""
+
+    __slots__ = ("_made", "_parts")
+
+    def __init__(self, *parts: Any) -> None:
+        self._parts = parts
+        self._made: Any = None
+
+    def __call__(self, data: bytes) -> Any:
+        if self._made is None:
+            from jumar.harness.arguments import Arguments
+
+            self._made = Arguments(*self._parts)
+        return self._made(data)
 
 
 def spec_of(tool: Any) -> ToolSpec:

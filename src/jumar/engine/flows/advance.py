@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from jumar.core.changes import Ack, Advance, CallChange, Ending, Guard, Refusal
+from jumar.core.changes import Ack, Advance, CallChange, Ending, Guard, Refusal, Take
 from jumar.core.failures import short_message
-from jumar.core.phases import check_phase
+from jumar.core.phases import check_path, check_phase
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RequestRecord
 from jumar.core.requests import Commit, Flow
 from jumar.core.states import Phase
@@ -23,17 +23,26 @@ def advance(
     requests: tuple[RequestRecord, ...] = (),
     events: tuple[EventRecord, ...] = (),
     after: CheckpointRecord | None = None,
+    takes: tuple[Take, ...] = (),
+    frees: tuple[int, ...] = (),
+    phase: Phase | None = None,
+    through: tuple[Phase, ...] = (),
 ) -> Flow[Ack]:
-    """Record facts of a run that goes on.  Raises Stopped where a guard refuses or the store fails."""
+    """Record facts of a run that goes on.  Raises Stopped where a guard refuses or the store fails.
+
+    With a `phase` the run goes to it, passing `through` others in the same commit.
+    """
     halt = live.halt
     if halt is not None and not halt.ours:
         raise halt.signal()
+    if phase is not None:
+        check_path(live.phase, *through, phase)
     at = live.wall()
     change = Advance(
         run_no=live.run.run_no,
         owner=live.owner,
         epoch=live.epoch,
-        phase=live.phase,
+        phase=live.phase if phase is None else phase,
         step=live.step_index,
         ttl_ms=live.ttl_ms,
         at=at,
@@ -45,6 +54,9 @@ def advance(
         requests=requests,
         events=events,
         after=after,
+        through=through,
+        takes=takes,
+        frees=frees,
     )
     riders = live.take_riders()
     if riders is not None:
@@ -56,12 +68,24 @@ def advance(
         raise live.stop(_unwritten(error)) from error
     if type(outcome) is Ack:
         live.seen(sent_at)
+        if phase is not None:
+            live.phase = phase
+        if outcome.control > live.control:
+            live.order(outcome.control)
         return outcome
     raise live.refused(outcome)
 
 
 def leave(
-    live: LiveRun, phase: Phase, ending: Ending, artifacts: tuple[Artifact, ...], events: tuple[EventRecord, ...]
+    live: LiveRun,
+    phase: Phase,
+    ending: Ending,
+    artifacts: tuple[Artifact, ...],
+    events: tuple[EventRecord, ...],
+    *,
+    changes: tuple[CallChange, ...] = (),
+    requests: tuple[RequestRecord, ...] = (),
+    frees: tuple[int, ...] = (),
 ) -> Flow[Ack | None]:
     """Take a run out of RUNNING; None where an operator's answer or order came in between, which `live` has seen
     then.
@@ -80,6 +104,9 @@ def leave(
         artifacts=artifacts,
         events=events,
         ending=ending,
+        changes=changes,
+        requests=requests,
+        frees=frees,
     )
     riders = live.take_riders()
     try:

@@ -18,7 +18,7 @@ from jumar.core.naming import call_id as call_id_of
 from jumar.core.naming import check_key
 from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Invoke
-from jumar.core.states import CallKind, CallState, EventKind, Level
+from jumar.core.states import CallKind, CallState, EventKind, Level, Phase
 from jumar.core.uncertain import RESOLUTION, Resolution
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.effects import make_effect, make_read
@@ -39,16 +39,20 @@ class Call:
     """One logical call on its way: what is asked for, how it is made, and the record that answers it, if any."""
 
     __slots__ = (
+        "approved",
         "args",
         "args_digest",
         "args_json",
         "body",
         "branch",
         "call_id",
+        "effective",
+        "identity",
         "key",
         "kwargs",
         "live",
         "ordinal",
+        "phase_after",
         "policy",
         "record",
         "seq",
@@ -81,6 +85,16 @@ class Call:
         self.ordinal = 0
         self.call_id = ""
         self.seq = 0
+        self.effective = self.args_digest  # of the arguments it is sent with; a person may have changed them
+        self.approved = False  # whether a person has said yes to the next attempt
+        self.identity: str | None = None
+        self.phase_after: Phase | None = None  # where the advance that ends the call takes a loop agent's run
+
+    def sent_with(self, data: bytes) -> None:
+        """A person has changed the arguments; what is recorded is still matched by those that were asked for."""
+        assert self.policy.arguments is not None
+        self.args, self.kwargs, canonical = self.policy.arguments(data)
+        self.effective = digest(canonical)
 
     def invocation(self, attempt: int) -> Invoke:
         """The request that runs the body once."""
