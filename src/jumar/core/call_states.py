@@ -2,10 +2,10 @@
 
 SUCCEEDED never changes, except to COMPENSATED: a confirmed effect stays confirmed.  None stands for a call that has
 no row yet.  AWAITING is a call that waits for a person, a time, or another run that holds its identity; a call that
-may have happened goes there too once it is known that it did not and a new approval is needed.  FAILED goes back to
-PLANNED where a failed run is reopened.  STARTED goes back to PLANNED where an attempt surely was not applied (or may be repeated) and another is
-to come, so that a crash meanwhile leaves nothing uncertain.  As with the phases, the store guards with masks made
-from this one table.
+may have happened goes there too, once it is known that it did not and a new approval is needed.  FAILED goes back to
+PLANNED where a failed run is reopened.  STARTED goes back to PLANNED where an attempt surely was not applied (or may
+be repeated) and another is to come, so that a crash meanwhile leaves nothing uncertain.  As with the phases, the
+store guards with masks made from this one table.
 """
 
 from __future__ import annotations

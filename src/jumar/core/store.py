@@ -73,12 +73,13 @@ class Store(Protocol):
           DECISION_RECORDED or AWAITING_RESULTS, its PLANNED reads, these with attempt + 1.  A call in `reopens` needs
           its state to allow the new one.
         - Advance: the run is RUNNING under this owner, epoch and version, its lease is live on the store's lease
-          clock as read inside this transaction, and its phase allows the next one (`phases.PHASE_BEFORE`): the first of
-          `through`, or else `phase`; that each of the rest may follow is the caller's to know (`phases.check_path`).  A
-          CallChange needs the call's state to allow the new one (`call_states.STATE_BEFORE`).  A name in `takes` that
-          is free, or the call's own already, or held by `instead_of`, is the call's; else the call becomes AWAITING and
-          is in `Ack.taken`.  `frees` comes first.  With an `ending`, also: `control` and `answers` are as given, the status allows the new one, no call is STARTED, and none is
-          UNCERTAIN where the run is COMPLETED.
+          clock as read inside this transaction, and its phase allows the next one (`phases.PHASE_BEFORE`): the first
+          of `through`, or else `phase`; that each of the rest may follow is the caller's to know
+          (`phases.check_path`).  A CallChange needs the call's state to allow the new one
+          (`call_states.STATE_BEFORE`).  A name in `takes` that is free, or the call's own already, or held by
+          `instead_of`, is the call's; else the call becomes AWAITING and is in `Ack.taken`.  `frees` comes first.
+          With an `ending`, also: `control` and `answers` are as given, the status allows the new one, no call is
+          STARTED, and none is UNCERTAIN where the run is COMPLETED.
         - Renew: RUNNING under this owner and epoch, with a live lease.
         - Answer: the request is open; where `epoch` is given, the run's epoch is still that one, and the request may
           also have been answered NOT_HAPPENED: an attempt's own late result outweighs what somebody believed of it.
@@ -143,8 +144,8 @@ class Store(Protocol):
         """A run's checkpoints in the order of their versions."""
         ...
 
-    def requests(self, run_no: int) -> list[RequestRecord]:
-        """A run's requests, oldest first, answered ones included."""
+    def requests(self, run_no: int, call_seq: int | None = None) -> list[RequestRecord]:
+        """A run's requests, or those about one of its calls, oldest first, answered ones included."""
         ...
 
     def open_requests(self, limit: int) -> list[tuple[str, RequestRecord]]:

@@ -165,9 +165,11 @@ class ModelStore:
         """See `Store.checkpoints`."""
         return self._of(run_no, lambda run: [run.checkpoints[version] for version in sorted(run.checkpoints)], [])
 
-    def requests(self, run_no: int) -> list[RequestRecord]:
+    def requests(self, run_no: int, call_seq: int | None = None) -> list[RequestRecord]:
         """See `Store.requests`."""
-        return self._of(run_no, lambda run: list(run.requests), [])
+        return self._of(
+            run_no, lambda run: [asked for asked in run.requests if call_seq in (None, asked.call_seq)], []
+        )
 
     def events(self, run_no: int) -> list[EventRecord]:
         """See `Store.events`."""
