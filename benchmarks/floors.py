@@ -29,7 +29,7 @@ from jumar.stores.packing import pack
 from jumar.stores.sqlite.connection import connect
 from jumar.stores.sqlite.rows import plain_call_row
 from jumar.stores.sqlite.store import SQLiteStore
-from jumar.stores.sqlite.writes import SQL
+from jumar.stores.sqlite.tables import SQL
 
 RESULT = "The pump in hall 4 reported 71.3 degrees; the valve was open, the log shows no alarm. " * 12
 RESULT = RESULT[:1022]  # 1 KiB as JSON, with its quotes

@@ -22,7 +22,7 @@ from jumar.engine.flows import calls, effects, settling
 from jumar.engine.live import Halt, LiveRun
 from jumar.engine.policy import Settings
 from jumar.engine.scope import CurrentCall
-from jumar.stores.sqlite import writes
+from jumar.stores.sqlite import tables, writes
 from tests.crash.statements import rewritten
 
 Mutation = Callable[[], Any]
@@ -246,7 +246,7 @@ def rows_land_although_the_guard_refused(spot: Broken) -> Any:
         refusal = real(connection, advance, now)
         for change in advance.changes:
             spot.hit()
-            writes._call_change(connection, advance.run_no, replace(change, epoch=advance.epoch), advance.version + 1)
+            tables.call_change(connection, advance.run_no, replace(change, epoch=advance.epoch), advance.version + 1)
         return refusal
 
     with patch.object(writes, "_advance_refused", refused):

@@ -12,7 +12,7 @@ from jumar.core.call_states import CALL_STATES, ENDED
 from jumar.core.changes import Ack, Advance, Guard
 from jumar.core.phases import PHASES
 from jumar.core.records import CheckpointRecord, EventRecord, RunRecord, Usage
-from jumar.core.states import CallState, ErrorClass, EventKind, Level, Phase, Status
+from jumar.core.states import CallState, ErrorClass, EventKind, IdentityScope, Level, Phase, Status
 from jumar.errors import StoreError
 from jumar.testing.conformance_scene import AT, LONG, Scene, asking, call, changed, named
 from jumar.testing.conformance_suite import Suite
@@ -240,6 +240,8 @@ class CallsOfAdvances(Suite):
             boot=b"12345678",
             dispatch_by=77,
             over_at=88,
+            identity="pay:7",
+            identity_scope=IdentityScope.RUN,
         )
         run = scene.running()
         scene.ack(scene.advance(run, calls=(written,)))

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from jumar.core.call_states import CALL_STATES, ENDED
-from jumar.core.changes import Ack, Advance, Answer, CallChange, Claim, Claimed, Create, Guard, Renew
+from jumar.core.changes import Ack, Advance, CallChange, Claim, Claimed, Create, Guard, Renew, Take
 from jumar.core.checksums import checkpoint_checksum
 from jumar.core.phases import FINAL, PHASES, STATUSES
-from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, LeaseTime, RequestRecord, RunRecord
-from jumar.core.states import CallState, Control, EventKind, Phase, Status, Verdict
+from jumar.core.records import (
+    CallRecord,
+    CheckpointRecord,
+    EventRecord,
+    IdentityRecord,
+    LeaseTime,
+    RequestRecord,
+    RunRecord,
+)
+from jumar.core.states import CallState, Control, Effect, EventKind, IdentityScope, Phase, Status
 from jumar.errors import StoreError
+
+Names: TypeAlias = dict[tuple[int | None, str], IdentityRecord]  # by the run within which one reaches, None for all
 
 
 class Refused(Exception):
@@ -52,10 +62,10 @@ class RunRows:
         """Add a line to the trace."""
         self.events.append(EventRecord(kind, at, seq, epoch, detail))
 
-    def ack(self, version: int | None = None) -> Ack:
+    def ack(self, version: int | None = None, taken: tuple[int, ...] = ()) -> Ack:
         """The acknowledgement of what was just done, or of what made this version."""
         run = self.record
-        return Ack(run.run_no, run.version if version is None else version, run.epoch, run.control, run.answers)
+        return Ack(run.run_no, run.version if version is None else version, run.epoch, run.control, run.answers, taken)
 
 
 def fits(value: Any) -> bool:
@@ -113,7 +123,10 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime) -> Claimed:
         raise Refused(Guard.HELD, "another owner holds the run")
     if before.status in FINAL and not claim.statuses >> before.status & 1:
         raise Refused(Guard.ENDED, "the run has ended")
-    if before.status is Status.WAITING and (before.wake_at is None or before.wake_at > claim.at):
+    if claim.epoch is not None and claim.epoch != before.epoch:
+        raise Refused(Guard.VERSION, "the run has been claimed since")
+    is_due = claim.early or (before.wake_at is not None and before.wake_at <= claim.at)
+    if before.status is Status.WAITING and not is_due:
         raise Refused(Guard.NOT_DUE, "the run waits")
     if not claim.statuses >> before.status & 1:
         raise Refused(Guard.TRANSITION, "a run of this status is not to be claimed")
@@ -125,20 +138,35 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime) -> Claimed:
         boot=now.boot,
         lease_until=now.ms + claim.ttl_ms,
         status=Status.RUNNING,
+        control=Control.NONE if claim.resumes and before.control is Control.PAUSE else before.control,
         wake_at=None,
         waiting_on=None,
         error_class=None,
         error_type=None,
         error_message=None,
+        failed_calls=(),
         updated_at=claim.at,
     )
     taken_over = before.owner is not None
     run.tell(EventKind.TAKEN_OVER if taken_over else EventKind.CLAIMED, claim.at, None, epoch)
-    marked = [call for call in run.calls.values() if call.state is CallState.STARTED and call.epoch < epoch]
+    marked = [marked for call in run.calls.values() if (marked := _left_behind(call, before.phase, epoch)) is not None]
     for call in sorted(marked, key=lambda call: call.seq):
-        run.calls[call.seq] = replace(call, state=CallState.UNCERTAIN)
+        run.calls[call.seq] = call
         run.tell(EventKind.CALL_UNCERTAIN, claim.at, call.seq, epoch, f"attempt {call.attempt}")
+    for change in claim.reopens:
+        change_call(run, change, run.record.version)
+        run.tell(EventKind.REOPENED, claim.at, change.seq, epoch)
     return Claimed(run.record, taken_over, len(marked))
+
+
+def _left_behind(call: CallRecord, phase: Phase, epoch: int) -> CallRecord | None:
+    """The call as uncertain, where a driver that is gone may have made it."""
+    if call.state is CallState.STARTED and call.epoch < epoch:
+        return replace(call, state=CallState.UNCERTAIN)
+    decision_is_open = phase in (Phase.DECISION_RECORDED, Phase.AWAITING_RESULTS)
+    if decision_is_open and call.state is CallState.PLANNED and call.effect is Effect.READ:
+        return replace(call, state=CallState.UNCERTAIN, attempt=call.attempt + 1)
+    return None
 
 
 def _is_live(run: RunRecord, now: LeaseTime) -> bool:
@@ -153,8 +181,8 @@ def check_lease(run: RunRecord, change: Advance | Renew, now: LeaseTime) -> None
         raise Refused(Guard.LEASE, "the lease ran out")
 
 
-def advanced(run: RunRows, advance: Advance, now: LeaseTime, taken: Collection[str]) -> Ack:
-    """Make an advance; `taken` are the ids of all requests there are."""
+def advanced(run: RunRows, advance: Advance, now: LeaseTime, asked: Collection[str], names: Names) -> Ack:
+    """Make an advance; `asked` are the ids of all requests there are, `names` all names that are held."""
     before = run.record
     _check_advance(before, advance, now)
     version = before.version + 1
@@ -166,10 +194,14 @@ def advanced(run: RunRows, advance: Advance, now: LeaseTime, taken: Collection[s
         lease_until=now.ms + advance.ttl_ms,
         updated_at=advance.at,
     )
+    for seq in advance.frees:
+        free(names, before.run_no, seq)
+    taken = tuple(wanted.seq for wanted in advance.takes if not _take(names, before, wanted))
     for record in advance.calls:
-        _add_call(run, record, version)
+        _add_call(run, record, version, record.seq in taken)
     for change in advance.changes:
-        _change_call(run, change, version)
+        held_up = change.seq in taken
+        change_call(run, replace(change, state=CallState.AWAITING) if held_up else change, version)
     for artifact in advance.artifacts:
         run.artifacts.setdefault(artifact.digest, artifact.data)
     for place, checkpoint in ((advance.version, advance.before), (version, advance.after)):
@@ -177,18 +209,37 @@ def advanced(run: RunRows, advance: Advance, now: LeaseTime, taken: Collection[s
             placed = replace(checkpoint, version=place)
             run.checkpoints.setdefault(place, replace(placed, checksum=checkpoint_checksum(placed)))
     for request in advance.requests:
-        _ask(run, request, taken)
+        _ask(run, request, asked)
     run.events.extend(advance.events)
     if advance.ending is not None:
         _leave(run, advance)
-    return run.ack()
+    return run.ack(taken=taken)
 
 
-def _ask(run: RunRows, request: RequestRecord, taken: Collection[str]) -> None:
-    asked = {(old.call_seq, old.kind, old.attempt) for old in run.requests}
-    if (request.call_seq, request.kind, request.attempt) in asked:
+def _take(names: Names, run: RunRecord, wanted: Take) -> bool:
+    """Take a name for a call, unless it is another's."""
+    place = (None if wanted.scope is IdentityScope.STORE else run.run_no, wanted.key)
+    holder = names.get(place)
+    mine = (run.run_no, wanted.seq)
+    if holder is not None and (holder.run_no, holder.call_seq) not in (mine, wanted.instead_of):
+        return False
+    names[place] = IdentityRecord(wanted.scope, wanted.key, run.run_no, run.run_id, wanted.seq, wanted.args_digest)
+    return True
+
+
+def free(names: Names, run_no: int, seq: int) -> None:
+    """Give up all the names of a call."""
+    for place in [place for place, held in names.items() if (held.run_no, held.call_seq) == (run_no, seq)]:
+        del names[place]
+
+
+def _ask(run: RunRows, request: RequestRecord, asked: Collection[str]) -> None:
+    if any(
+        (old.call_seq, old.kind, old.attempt) == (request.call_seq, request.kind, request.attempt)
+        for old in run.requests
+    ):
         return
-    if request.request_id in taken or any(old.request_id == request.request_id for old in run.requests):
+    if request.request_id in asked or any(old.request_id == request.request_id for old in run.requests):
         raise StoreError("two requests have the same id")
     run.requests.append(replace(request, verdict=None, value=None, by=None, note=None, answered_at=None))
 
@@ -202,31 +253,37 @@ def _check_advance(run: RunRecord, advance: Advance, now: LeaseTime) -> None:
     ending = advance.ending
     if ending is not None and (run.control, run.answers) != (advance.control, advance.answers):
         raise Refused(Guard.NEWS, "an order or an answer has come")
-    stays = advance.phase is run.phase and run.phase is not Phase.STOPPED
-    if not stays and advance.phase not in PHASES[run.phase]:
+    after = advance.through[0] if advance.through else advance.phase
+    stays = after is run.phase and run.phase is not Phase.STOPPED
+    if not stays and after not in PHASES[run.phase]:
         raise Refused(Guard.TRANSITION, "the phase does not allow it")
     if ending is not None and ending.status not in STATUSES[Status.RUNNING]:
         raise Refused(Guard.TRANSITION, "the status does not allow it")
 
 
-def _add_call(run: RunRows, record: CallRecord, version: int) -> None:
+_KEPT = (
+    *("result", "result_artifact", "usage", "boot", "dispatch_by", "started_at", "checksum"),
+    *("identity", "identity_scope"),
+)
+
+
+def _add_call(run: RunRows, record: CallRecord, version: int, held_up: bool) -> None:
     if record.state not in CALL_STATES[None]:
         raise Refused(Guard.TRANSITION, "no call begins so")
     if record.seq in run.calls:
         raise StoreError("two calls have the same number")
+    if held_up:
+        record = replace(record, state=CallState.AWAITING)
     ended = version if record.state in ENDED else None
     run.calls[record.seq] = replace(record, started_version=version, ended_version=ended)
 
 
-def _change_call(run: RunRows, change: CallChange, version: int) -> None:
+def change_call(run: RunRows, change: CallChange, version: int) -> None:
+    """Give a call its next state, in the advance or the claim that makes this version."""
     call = run.calls.get(change.seq)
     if call is None or change.state not in CALL_STATES[call.state]:
         raise Refused(Guard.TRANSITION, "the call's state does not allow it")
-    given = {
-        name: value
-        for name in ("result", "result_artifact", "usage", "boot", "dispatch_by", "started_at", "checksum")
-        if (value := getattr(change, name)) is not None
-    }
+    given = {name: value for name in _KEPT if (value := getattr(change, name)) is not None}
     if change.state is CallState.STARTED:
         given["started_version"] = version
     if change.state in ENDED:
@@ -261,32 +318,8 @@ def _leave(run: RunRows, advance: Advance) -> None:
         error_class=ending.error_class,
         error_type=ending.error_type,
         error_message=ending.error_message,
+        failed_calls=ending.failed_calls,
     )
-
-
-def answered(run: RunRows, answer: Answer) -> Ack:
-    """Answer a request of the run's, and wake the run."""
-    places = [place for place, request in enumerate(run.requests) if request.request_id == answer.request_id]
-    open_to = (None,) if answer.epoch is None else (None, Verdict.NOT_HAPPENED)
-    if not places or run.requests[places[0]].verdict not in open_to:
-        raise Refused(Guard.ANSWERED, "nothing is asked")
-    place, before = places[0], run.record
-    if answer.epoch is not None and answer.epoch != before.epoch:
-        raise Refused(Guard.ANSWERED, "the attempt was made under another epoch")
-    asked = run.requests[place]
-    run.requests[place] = replace(
-        asked,
-        verdict=answer.verdict,
-        value=answer.value,
-        by=answer.by,
-        note=answer.note,
-        answered_at=answer.at,
-    )
-    run.record = replace(before, answers=before.answers + 1, updated_at=answer.at)
-    if before.status is Status.WAITING:
-        run.record = replace(run.record, status=Status.QUEUED, wake_at=None, waiting_on=None)
-    run.tell(EventKind.ANSWERED, answer.at, asked.call_seq, before.epoch, answer.verdict.label)
-    return run.ack()
 
 
 def was_created_by(run: RunRecord, new: Create) -> bool:

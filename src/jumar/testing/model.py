@@ -15,23 +15,47 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from jumar.core.changes import Ack, Advance, Answer, Change, Claim, Claimed, Create, Guard, Outcome, Refusal, Renew
+from jumar.core.changes import (
+    Ack,
+    Advance,
+    Answer,
+    Change,
+    Claim,
+    Claimed,
+    Create,
+    Guard,
+    Order,
+    Outcome,
+    Refusal,
+    Renew,
+)
 from jumar.core.checksums import call_agrees, checkpoint_agrees
 from jumar.core.codec import digest as digest_of
-from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, LeaseTime, RequestRecord, RunRecord
+from jumar.core.phases import FINAL
+from jumar.core.records import (
+    CallRecord,
+    CheckpointRecord,
+    EventRecord,
+    IdentityRecord,
+    LeaseTime,
+    RequestRecord,
+    RunRecord,
+)
+from jumar.core.states import CallKind, CallState, IdentityScope, Status
 from jumar.core.store import Finding, Inspection, RunFilter
 from jumar.errors import StoreError, StoreUnavailable
 from jumar.testing.conformance_rules import (
+    Names,
     Refused,
     RunRows,
     advanced,
-    answered,
     check_lease,
     claimed,
     created,
     fits,
     was_created_by,
 )
+from jumar.testing.conformance_rules_operators import answered, ordered
 
 T = TypeVar("T")
 
@@ -42,6 +66,7 @@ class ModelStore:
     def __init__(self, clock: Callable[[], LeaseTime]) -> None:
         self._clock = clock
         self._runs: list[RunRows] = []
+        self._names: Names = {}
         self._closed = False
 
     # --- Writing. ---
@@ -61,36 +86,39 @@ class ModelStore:
             # A request is looked up before its run is.
             missing = Guard.ANSWERED if isinstance(change, Answer) else Guard.NOT_FOUND
             return Refusal(Guard.LEASE if isinstance(change, Renew) else missing, "there is no such run")
-        changed = run.copy()
+        changed, names = run.copy(), dict(self._names)
         try:
-            outcome = self._applied(changed, change)
+            outcome = self._applied(changed, change, names)
         except Refused as refused:
             return Refusal(refused.guard, str(refused), run.record)
         except StoreError as error:
             return error
         self._runs[self._runs.index(run)] = changed
+        self._names = names
         return outcome
 
-    def _find(self, change: Claim | Advance | Renew | Answer) -> RunRows | None:
-        if isinstance(change, Claim):
+    def _find(self, change: Claim | Advance | Renew | Answer | Order) -> RunRows | None:
+        if isinstance(change, (Claim, Order)):
             return next((run for run in self._runs if run.record.run_id == change.run_id), None)
         return self._numbered(change.run_no)
 
     def _numbered(self, run_no: int) -> RunRows | None:
         return next((run for run in self._runs if run.record.run_no == run_no), None)
 
-    def _applied(self, run: RunRows, change: Claim | Advance | Renew | Answer) -> Outcome:
+    def _applied(self, run: RunRows, change: Claim | Advance | Renew | Answer | Order, names: Names) -> Outcome:
         now = self._clock()
         if isinstance(change, Claim):
             return claimed(run, change, now)
         if isinstance(change, Advance):
-            taken = {request.request_id for other in self._runs for request in other.requests}
-            return advanced(run, change, now, taken)
+            asked = {request.request_id for other in self._runs for request in other.requests}
+            return advanced(run, change, now, asked, names)
         if isinstance(change, Renew):
             check_lease(run.record, change, now)
             run.record = replace(run.record, lease_until=now.ms + change.ttl_ms)
             return run.ack()
-        return answered(run, change)
+        if isinstance(change, Order):
+            return ordered(run, change)
+        return answered(run, change, names)
 
     def _create(self, new: Create) -> Outcome:
         for run in self._runs:
@@ -120,10 +148,13 @@ class ModelStore:
             asked = next((request for request in run.requests if request.request_id == change.request_id), None)
             ours = asked is not None and (asked.verdict, asked.value, asked.by, asked.answered_at) == told
             return run.ack() if ours else None
+        if isinstance(change, Order):
+            return run.ack() if run.record.control >= change.control else None
         if run.record.epoch != change.epoch:
             return Refusal(Guard.LEASE, "the run has been taken over", run.record)
         if isinstance(change, Advance) and run.record.version > change.version:
-            return run.ack(change.version + 1)
+            waiting = [seq for seq, call in run.calls.items() if call.state is CallState.AWAITING]
+            return run.ack(change.version + 1, tuple(take.seq for take in change.takes if take.seq in waiting))
         return None
 
     def now(self) -> LeaseTime:
@@ -153,9 +184,38 @@ class ModelStore:
         ]
         return sorted(found, key=lambda run: run.run_id, reverse=True)[: which.limit]
 
-    def calls(self, run_no: int) -> list[CallRecord]:
+    def due(self, wall_ms: int, limit: int) -> list[str]:
+        """See `Store.due`."""
+        self._open()
+        now = self._clock()
+        runs = sorted((run.record for run in self._runs), key=lambda run: run.run_id)
+        queued = [run for run in runs if run.status is Status.QUEUED]
+        waiting = [
+            run
+            for run in sorted(runs, key=lambda run: run.wake_at or 0)
+            if run.status is Status.WAITING and run.wake_at is not None and run.wake_at <= wall_ms
+        ]
+        running = [run for run in runs if run.status is Status.RUNNING]
+        expired = [run for run in running if run.boot != now.boot or run.lease_until <= now.ms]
+        return [run.run_id for run in queued + waiting + expired][:limit]
+
+    def calls(self, run_no: int, since: int = 0) -> list[CallRecord]:
         """See `Store.calls`."""
-        return self._of(run_no, lambda run: [run.calls[seq] for seq in sorted(run.calls)], [])
+        return self._of(run_no, lambda run: [run.calls[seq] for seq in sorted(run.calls) if seq >= since], [])
+
+    def call(self, run_no: int, seq: int) -> CallRecord | None:
+        """See `Store.call`."""
+        return self._of(run_no, lambda run: run.calls.get(seq), None)
+
+    def last_call(self, run_no: int, kind: CallKind) -> CallRecord | None:
+        """See `Store.last_call`."""
+        of_kind = [call for call in self.calls(run_no) if call.kind is kind]
+        return of_kind[-1] if of_kind else None
+
+    def identity(self, scope: IdentityScope, run_no: int, key: str) -> IdentityRecord | None:
+        """See `Store.identity`."""
+        self._open()
+        return self._names.get((None if scope is IdentityScope.STORE else run_no, key))
 
     def artifact(self, run_no: int, digest: bytes) -> bytes | None:
         """See `Store.artifact`."""
@@ -167,9 +227,18 @@ class ModelStore:
 
     def requests(self, run_no: int, call_seq: int | None = None) -> list[RequestRecord]:
         """See `Store.requests`."""
-        return self._of(
-            run_no, lambda run: [asked for asked in run.requests if call_seq in (None, asked.call_seq)], []
-        )
+        return self._of(run_no, lambda run: [asked for asked in run.requests if call_seq in (None, asked.call_seq)], [])
+
+    def open_requests(self, limit: int) -> list[tuple[str, RequestRecord]]:
+        """See `Store.open_requests`."""
+        self._open()
+        asked = [
+            (run.record.run_id, request)
+            for run in self._runs
+            for request in run.requests
+            if request.verdict is None and run.record.status not in FINAL
+        ]
+        return sorted(asked, key=lambda found: (found[1].created_at, found[1].request_id))[:limit]
 
     def events(self, run_no: int) -> list[EventRecord]:
         """See `Store.events`."""
@@ -184,6 +253,7 @@ class ModelStore:
             wrong += [f"checkpoint {kept.version}" for kept in run.checkpoints.values() if not checkpoint_agrees(kept)]
             wrong += [f"artifact {name.hex()[:12]}" for name, data in run.artifacts.items() if digest_of(data) != name]
             findings += [Finding(where, "does not agree with its checksum", run.record.run_id) for where in wrong]
+        findings += self._idle_names()
         return Inspection(
             runs=len(self._runs),
             calls=sum(len(run.calls) for run in self._runs),
@@ -191,6 +261,19 @@ class ModelStore:
             artifacts=sum(len(run.artifacts) for run in self._runs),
             findings=tuple(findings),
         )
+
+    def _idle_names(self) -> list[Finding]:
+        """Names held by calls that are not there, or that do not carry them."""
+        carried = {
+            (call.identity_scope, call.identity, run.record.run_no, seq)
+            for run in self._runs
+            for seq, call in run.calls.items()
+        }
+        return [
+            Finding(f"name {name.key}", "is held by no call that carries it", name.run_id)
+            for name in self._names.values()
+            if (name.scope, name.key, name.run_no, name.call_seq) not in carried
+        ]
 
     def close(self) -> None:
         """See `Store.close`."""

@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import Iterator
 
 from jumar.core.checksums import call_agrees, checkpoint_agrees
+from jumar.core.states import IdentityScope
 from jumar.core.store import Finding, Inspection
 from jumar.errors import IntegrityError
 from jumar.stores.packing import unpack
 from jumar.stores.sqlite.rows import call_record, checkpoint_record, request_record, run_record
-from jumar.stores.sqlite.writes import SQL
+from jumar.stores.sqlite.tables import SQL
 
 _MOST_LINES = 100  # of SQLite's own findings
 
@@ -22,6 +23,7 @@ def inspect(reader: sqlite3.Connection) -> Inspection:
     findings = list(_own_check(reader))
     try:
         findings.extend(_runs(reader, counts))
+        findings.extend(_identities(reader))
         findings.extend(_artifacts(reader, counts))
     except sqlite3.DatabaseError as error:
         findings.append(Finding("database", f"could not be read to the end ({error})"))
@@ -51,7 +53,7 @@ def _run(reader: sqlite3.Connection, run_no: int, run_id: str, counts: dict[str,
         run_record(reader.execute(SQL["run_by_no"], (run_no,)).fetchone())
     except IntegrityError as error:
         yield Finding("run", error.what, run_id)
-    for row in reader.execute(SQL["calls"], (run_no,)):
+    for row in reader.execute(SQL["calls"], (run_no, 0)):
         counts["calls"] += 1
         try:
             agrees = call_agrees(call_record(row))
@@ -74,6 +76,22 @@ def _run(reader: sqlite3.Connection, run_no: int, run_id: str, counts: dict[str,
             request_record(row)
         except IntegrityError as error:
             yield Finding(f"request about {row[2]}", error.what, run_id)
+
+
+def _identities(reader: sqlite3.Connection) -> Iterator[Finding]:
+    """A name must be held by a call that is there and carries it, or it would keep others waiting for nothing."""
+    last = 0
+    while rows := reader.execute(SQL["every_identity"], (last,)).fetchall():
+        for identity_no, scope_run, key, run_no, seq, run_id, call_id, carried, scope in rows:
+            last = identity_no
+            if call_id is None:
+                yield Finding(
+                    f"name {key}", f"is held by call number {seq} of run number {run_no}, which is not there", run_id
+                )
+                continue
+            reach = 0 if scope == IdentityScope.STORE else run_no
+            if (carried, reach) != (key, scope_run) or scope is None:
+                yield Finding(f"name {key}", f"is held by call {call_id}, which does not carry it", run_id)
 
 
 def _artifacts(reader: sqlite3.Connection, counts: dict[str, int]) -> Iterator[Finding]:

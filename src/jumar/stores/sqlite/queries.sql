@@ -13,17 +13,25 @@ RETURNING run_no;
 -- name: run_claim
 UPDATE run
 SET owner = :owner, epoch = epoch + 1, boot = :boot, lease_until = :lease_until, status = 1, wake_at = NULL,
-    waiting_on = NULL, error_class = NULL, error_type = NULL, error_message = NULL, updated_at = :at
+    waiting_on = NULL, error_class = NULL, error_type = NULL, error_message = NULL, failed_calls = NULL,
+    control = CASE WHEN :resumes AND control = 1 THEN 0 ELSE control END, updated_at = :at
 WHERE run_id = :run_id
   AND (1 << status) & :statuses <> 0
   AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
-  AND (status <> 2 OR wake_at <= :at)
+  AND (status <> 2 OR wake_at <= :at OR :early)
+  AND (:epoch IS NULL OR epoch = :epoch)
 RETURNING run_no;
 
 -- name: calls_uncertain
 UPDATE call
 SET state = 5
 WHERE run_no = :run_no AND state = 2 AND state IN (0, 1, 2, 5) AND epoch < :epoch
+RETURNING seq, call_id, attempt;
+
+-- name: reads_uncertain
+UPDATE call
+SET state = 5, attempt = attempt + 1
+WHERE run_no = :run_no AND state = 0 AND state IN (0, 1, 2, 5) AND effect = 0
 RETURNING seq, call_id, attempt;
 
 -- name: run_advance_quietly
@@ -43,7 +51,7 @@ RETURNING control, answers;
 UPDATE run
 SET version = version + 1, phase = :phase, step = :step, status = :status, owner = NULL, lease_until = 0,
     wake_at = :wake_at, waiting_on = :waiting_on, output_digest = :output_digest, error_class = :error_class,
-    error_type = :error_type, error_message = :error_message, updated_at = :at
+    error_type = :error_type, error_message = :error_message, failed_calls = :failed_calls, updated_at = :at
 WHERE run_no = :run_no AND owner = :owner AND epoch = :epoch AND version = :version AND boot = :boot
   AND lease_until > :now AND status = 1
   AND (1 << phase) & :phase_before <> 0 AND (1 << status) & :status_before <> 0
@@ -62,8 +70,8 @@ RETURNING version, control, answers;
 -- name: call_insert
 INSERT INTO call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation,
                   args_digest, args, args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by,
-                  started_at, ended_at, started_version, ended_version, checksum, over_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                  started_at, ended_at, started_version, ended_version, checksum, over_at, identity, identity_scope)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: call_insert_plain
 INSERT INTO call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation,
@@ -77,7 +85,8 @@ SET state = :state, attempt = :attempt, epoch = :epoch,
     failure = :failure, over_at = :over_at, usage = coalesce(:usage, usage), boot = coalesce(:boot, boot),
     dispatch_by = coalesce(:dispatch_by, dispatch_by), started_at = coalesce(:started_at, started_at),
     ended_at = :ended_at, started_version = coalesce(:started_version, started_version),
-    ended_version = coalesce(:ended_version, ended_version), checksum = coalesce(:checksum, checksum)
+    ended_version = coalesce(:ended_version, ended_version), checksum = coalesce(:checksum, checksum),
+    identity = coalesce(:identity, identity), identity_scope = coalesce(:identity_scope, identity_scope)
 WHERE run_no = :run_no AND seq = :seq AND (1 << state) & :state_before <> 0;
 
 -- name: artifact_insert
@@ -89,8 +98,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_no, version) DO NOTHING;
 
 -- name: request_insert
-INSERT INTO request (run_no, request_id, call_seq, call_id, attempt, kind, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO request (run_no, request_id, call_seq, call_id, attempt, kind, created_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_no, call_seq, kind, attempt) DO NOTHING;
 
 -- name: request_answer
@@ -108,19 +117,44 @@ SET answers = answers + 1, updated_at = :at,
     waiting_on = CASE WHEN status = 2 THEN NULL ELSE waiting_on END,
     status = CASE WHEN status = 2 THEN 0 ELSE status END
 WHERE run_no = :run_no
-RETURNING version, epoch, control, answers;
+RETURNING version, epoch, control, answers, status;
+
+-- name: run_order
+UPDATE run
+SET control = max(control, :control), updated_at = :at
+WHERE run_id = :run_id AND (1 << status) & :final = 0
+RETURNING run_no, version, epoch, control, answers;
+
+-- name: identity_take
+INSERT INTO identity (scope_run, key, run_no, call_seq, args_digest)
+VALUES (:scope_run, :key, :run_no, :call_seq, :args_digest)
+ON CONFLICT (scope_run, key) DO UPDATE
+SET run_no = excluded.run_no, call_seq = excluded.call_seq, args_digest = excluded.args_digest
+WHERE (run_no = excluded.run_no AND call_seq = excluded.call_seq)
+   OR (run_no = :instead_run AND call_seq = :instead_seq)
+RETURNING identity_no;
+
+-- name: identity_free
+DELETE FROM identity WHERE run_no = ? AND call_seq = ?;
+
+-- name: identity_by_key
+SELECT identity.run_no, run.run_id, call_seq, args_digest
+FROM identity JOIN run ON run.run_no = identity.run_no
+WHERE scope_run = ? AND key = ?;
 
 -- name: event_insert
 INSERT INTO event (run_no, kind, at, call_seq, epoch, detail) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: run_by_id
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
-       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
+       failed_calls
 FROM run WHERE run_id = ?;
 
 -- name: run_by_no
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
-       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
+       failed_calls
 FROM run WHERE run_no = ?;
 
 -- name: run_newest
@@ -131,29 +165,59 @@ SELECT run_id FROM run WHERE reversed_id >= :first AND reversed_id < :beyond ORD
 
 -- name: runs
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
-       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
+       failed_calls
 FROM run WHERE run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_status
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
-       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
+       failed_calls
 FROM run WHERE status = :status AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_agent
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
-       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
+       failed_calls
 FROM run WHERE agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_status_and_agent
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
-       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at
+       answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
+       failed_calls
 FROM run WHERE status = :status AND agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
+
+-- name: due_queued
+SELECT run_id FROM run WHERE status = 0 ORDER BY run_id LIMIT :limit;
+
+-- name: due_waiting
+SELECT run_id FROM run WHERE wake_at IS NOT NULL AND wake_at <= :wall AND status = 2 ORDER BY wake_at, run_id LIMIT :limit;
+
+-- name: due_expired
+SELECT run_id FROM run
+WHERE status = 1 AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
+ORDER BY run_id LIMIT :limit;
 
 -- name: calls
 SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, args_digest, args,
        args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by, started_at, ended_at,
-       started_version, ended_version, checksum, over_at
-FROM call WHERE run_no = ? ORDER BY seq;
+       started_version, ended_version, checksum, over_at, identity, identity_scope
+FROM call WHERE run_no = ? AND seq >= ? ORDER BY seq;
+
+-- name: call
+SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, args_digest, args,
+       args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by, started_at, ended_at,
+       started_version, ended_version, checksum, over_at, identity, identity_scope
+FROM call WHERE run_no = ? AND seq = ?;
+
+-- name: last_call
+SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, args_digest, args,
+       args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by, started_at, ended_at,
+       started_version, ended_version, checksum, over_at, identity, identity_scope
+FROM call WHERE run_no = ? AND kind = ? ORDER BY seq DESC LIMIT 1;
+
+-- name: call_state
+SELECT state FROM call WHERE run_no = ? AND seq = ?;
 
 -- name: artifact
 SELECT packing, data FROM artifact WHERE run_no = ? AND digest = ?;
@@ -163,8 +227,21 @@ SELECT version, base_version, name, level, trigger, refs, step, phase, context, 
 FROM checkpoint WHERE run_no = ? ORDER BY version;
 
 -- name: requests
-SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at
+SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at,
+       expires_at
 FROM request WHERE run_no = ? ORDER BY request_no;
+
+-- name: requests_of_call
+SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at,
+       expires_at
+FROM request WHERE run_no = ? AND call_seq = ? ORDER BY request_no;
+
+-- name: requests_open
+SELECT run_id, request_id, call_seq, call_id, attempt, kind, request.created_at, verdict, value, answered_by, note, answered_at,
+       expires_at
+FROM request CROSS JOIN run ON run.run_no = request.run_no
+WHERE verdict IS NULL AND (1 << status) & :final = 0
+ORDER BY request.created_at, request_id LIMIT :limit;
 
 -- name: request_found
 SELECT verdict, value, answered_by, answered_at FROM request WHERE request_id = ? AND run_no = ?;
@@ -177,3 +254,10 @@ SELECT run_no, run_id FROM run WHERE run_no > ? ORDER BY run_no LIMIT 500;
 
 -- name: every_artifact
 SELECT artifact_no, run_no, digest, packing, data FROM artifact WHERE artifact_no > ? ORDER BY artifact_no LIMIT 200;
+
+-- name: every_identity
+SELECT identity_no, scope_run, identity.key, identity.run_no, call_seq, run_id, call_id, call.identity, identity_scope
+FROM identity
+LEFT JOIN run ON run.run_no = identity.run_no
+LEFT JOIN call ON call.run_no = identity.run_no AND call.seq = call_seq
+WHERE identity_no > ? ORDER BY identity_no LIMIT 500;

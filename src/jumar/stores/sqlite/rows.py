@@ -27,6 +27,7 @@ from jumar.core.states import (
     Effect,
     ErrorClass,
     EventKind,
+    IdentityScope,
     Level,
     Phase,
     RequestKind,
@@ -39,6 +40,7 @@ Row = Sequence[Any]
 
 _KINDS = {kind.value: kind for kind in CallKind}
 _EFFECTS = {effect.value: effect for effect in Effect}
+_SCOPES = {scope.value: scope for scope in IdentityScope}
 _STATES = {state.value: state for state in CallState}
 _NUMBER = {member: member.value for vocabulary in (CallKind, Effect, CallState) for member in vocabulary}
 _failure = msgspec.json.Decoder(Failure).decode
@@ -52,9 +54,19 @@ def run_record(row: Row) -> RunRecord:
         values = list(row)
         values[5], values[6], values[14] = Status(row[5]), Phase(row[6]), Control(row[14])
         values[20] = None if row[20] is None else ErrorClass(row[20])
+        values[25] = _numbers(row[25])
         return RunRecord(*values)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise IntegrityError(f"the row of run {row[1]} is damaged ({error})") from error
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    return () if text is None else tuple(int(number) for number in text.split(" "))
+
+
+def numbers_text(numbers: tuple[int, ...]) -> str | None:
+    """Numbers as they are stored: spaces between them, and nothing for none."""
+    return " ".join(map(str, numbers)) or None
 
 
 def call_record(row: Row) -> CallRecord:
@@ -62,6 +74,8 @@ def call_record(row: Row) -> CallRecord:
     (seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, *rest) = row
     digest, args, args_artifact, key, result, result_artifact, failure, usage, *last = rest
     try:
+        if last[-1] is not None:
+            last[-1] = _SCOPES[last[-1]]
         return CallRecord(
             seq,
             call_id,
@@ -103,6 +117,7 @@ def is_plain(record: CallRecord) -> bool:
         and record.args_artifact is None
         and record.result_artifact is None
         and record.ended_at is not None
+        and record.identity is None
     )
 
 
@@ -167,6 +182,8 @@ def call_row(run_no: int, record: CallRecord, version: int) -> Row:
         version if record.state in ENDED else None,
         record.checksum,
         record.over_at,
+        record.identity,
+        None if record.identity_scope is None else int(record.identity_scope),
     )
 
 

@@ -15,15 +15,18 @@ from threading import RLock
 from typing import TypeVar
 
 from jumar import errors
-from jumar.core.changes import Ack, Answer, Change, Claim, Claimed, Create, Guard, Outcome, Refusal, Renew
+from jumar.core.changes import Change, Outcome
+from jumar.core.phases import FINAL
 from jumar.core.records import (
     CallRecord,
     CheckpointRecord,
     EventRecord,
+    IdentityRecord,
     LeaseTime,
     RequestRecord,
     RunRecord,
 )
+from jumar.core.states import CallKind, IdentityScope, mask
 from jumar.core.store import CommitUnknown, Inspection, RunFilter
 from jumar.stores import forks
 from jumar.stores.clock import lease_now
@@ -31,8 +34,11 @@ from jumar.stores.packing import unpack
 from jumar.stores.sqlite.connection import MEMORY, connect, migrate, patiently
 from jumar.stores.sqlite.failures import is_busy, primary_code, translated
 from jumar.stores.sqlite.inspection import inspect
+from jumar.stores.sqlite.landed import landed
+from jumar.stores.sqlite.names import holder
 from jumar.stores.sqlite.rows import call_record, checkpoint_record, event_record, request_record, run_record
-from jumar.stores.sqlite.writes import SQL, Undo, apply, run_by_id, run_by_no
+from jumar.stores.sqlite.tables import SQL, Undo, run_by_id
+from jumar.stores.sqlite.writes import apply
 
 T = TypeVar("T")
 
@@ -138,7 +144,7 @@ class SQLiteStore:
                 self._roll_back()  # as in `_transaction`
                 try:
                     self._begin(wait=True)
-                    return _landed(self._writer, change)
+                    return landed(self._writer, change)
                 finally:
                     self._roll_back()
             except sqlite3.Error as error:
@@ -175,9 +181,31 @@ class SQLiteStore:
         }
         return self._read(lambda reader: [run_record(row) for row in reader.execute(SQL[name], values)])
 
-    def calls(self, run_no: int) -> list[CallRecord]:
+    def due(self, wall_ms: int, limit: int) -> list[str]:
+        """See `Store.due`."""
+        now = self.now()
+        values = {"wall": wall_ms, "boot": now.boot, "now": now.ms, "limit": limit}
+        names = ("due_queued", "due_waiting", "due_expired")
+        rows = self._read(lambda reader: [row for name in names for row in reader.execute(SQL[name], values)])
+        return list(dict.fromkeys(row[0] for row in rows))[:limit]  # one may have moved on between the statements
+
+    def calls(self, run_no: int, since: int = 0) -> list[CallRecord]:
         """See `Store.calls`."""
-        return self._read(lambda reader: [call_record(row) for row in reader.execute(SQL["calls"], (run_no,))])
+        return self._read(lambda reader: [call_record(row) for row in reader.execute(SQL["calls"], (run_no, since))])
+
+    def call(self, run_no: int, seq: int) -> CallRecord | None:
+        """See `Store.call`."""
+        row = self._read(lambda reader: reader.execute(SQL["call"], (run_no, seq)).fetchone())
+        return None if row is None else call_record(row)
+
+    def last_call(self, run_no: int, kind: CallKind) -> CallRecord | None:
+        """See `Store.last_call`."""
+        row = self._read(lambda reader: reader.execute(SQL["last_call"], (run_no, int(kind))).fetchone())
+        return None if row is None else call_record(row)
+
+    def identity(self, scope: IdentityScope, run_no: int, key: str) -> IdentityRecord | None:
+        """See `Store.identity`."""
+        return self._read(lambda reader: holder(reader, scope, run_no, key))
 
     def artifact(self, run_no: int, digest: bytes) -> bytes | None:
         """See `Store.artifact`."""
@@ -196,9 +224,16 @@ class SQLiteStore:
             lambda reader: [checkpoint_record(row) for row in reader.execute(SQL["checkpoints"], (run_no,))]
         )
 
-    def requests(self, run_no: int) -> list[RequestRecord]:
+    def requests(self, run_no: int, call_seq: int | None = None) -> list[RequestRecord]:
         """See `Store.requests`."""
-        return self._read(lambda reader: [request_record(row) for row in reader.execute(SQL["requests"], (run_no,))])
+        name, values = ("requests", (run_no,)) if call_seq is None else ("requests_of_call", (run_no, call_seq))
+        return self._read(lambda reader: [request_record(row) for row in reader.execute(SQL[name], values)])
+
+    def open_requests(self, limit: int) -> list[tuple[str, RequestRecord]]:
+        """See `Store.open_requests`."""
+        values = {"final": mask(*FINAL), "limit": limit}
+        rows = self._read(lambda reader: reader.execute(SQL["requests_open"], values).fetchall())
+        return [(row[0], request_record(row[1:])) for row in rows]
 
     def events(self, run_no: int) -> list[EventRecord]:
         """See `Store.events`."""
@@ -222,36 +257,3 @@ class SQLiteStore:
                 return patiently(lambda: read(self._reader))
             except sqlite3.Error as error:
                 raise translated(error, self._where) from error
-
-
-def _landed(connection: sqlite3.Connection, change: Change) -> Outcome | None:
-    """Whether a change is on disk.  Only the holder of an epoch counts its versions up, so a version says it all."""
-    if isinstance(change, Create):
-        run = run_by_id(connection, change.run_id)
-        if run is None or not _is_made_by(change, run):
-            return None
-        return Ack(run.run_no, 0, 0 if change.owner is None else 1)
-    if isinstance(change, Claim):
-        run = run_by_id(connection, change.run_id)
-        return None if run is None or run.owner != change.owner else Claimed(run, True, 0)
-    run = run_by_no(connection, change.run_no)
-    if run is None:
-        return Refusal(Guard.NOT_FOUND, f"there is no run number {change.run_no}")
-    if isinstance(change, Answer):
-        row = connection.execute(SQL["request_found"], (change.request_id, change.run_no)).fetchone()
-        ours = row is not None and tuple(row) == (int(change.verdict), change.value, change.by, change.at)
-        return Ack(run.run_no, run.version, run.epoch, run.control, run.answers) if ours else None
-    if run.epoch != change.epoch:
-        return Refusal(Guard.LEASE, f"run {run.run_id} has been taken over (epoch {run.epoch})", run)
-    if isinstance(change, Renew):
-        return None
-    landed = run.version > change.version
-    return Ack(run.run_no, change.version + 1, run.epoch, run.control, run.answers) if landed else None
-
-
-def _is_made_by(change: Create, run: RunRecord) -> bool:
-    """Whether this creation made the run.  One without an owner is known by what it gave, whoever holds the run by
-    now.
-    """
-    same = (run.agent, run.task, run.input_digest, run.created_at)
-    return same == (change.agent, change.task, change.input.digest, change.at) and change.owner in (None, run.owner)

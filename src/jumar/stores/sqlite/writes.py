@@ -10,49 +10,40 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from jumar.core.call_states import ENDED, STATE_BEFORE, STATE_FIRST
+from msgspec.structs import replace
+
+from jumar.core.call_states import STATE_FIRST
 from jumar.core.changes import (
     Ack,
     Advance,
     Answer,
-    CallChange,
     Change,
     Claim,
     Claimed,
     Create,
     Ending,
     Guard,
+    Order,
     Outcome,
     Refusal,
     Renew,
 )
-from jumar.core.checksums import failure_bytes, sealed
+from jumar.core.checksums import sealed
 from jumar.core.phases import FINAL, PHASE_BEFORE, STATUS_BEFORE
 from jumar.core.records import RunRecord
 from jumar.core.states import CallState, EventKind, Phase, Status, mask
 from jumar.stores.clock import BOOT, lease_ms
-from jumar.stores.packing import pack
-from jumar.stores.queries import named_statements
-from jumar.stores.sqlite.rows import call_row, checkpoint_row, is_plain, plain_call_row, run_record, usage_bytes
-
-SQL = named_statements("jumar.stores.sqlite")
+from jumar.stores.sqlite import names, operators
+from jumar.stores.sqlite.rows import call_row, checkpoint_row, is_plain, numbers_text, plain_call_row
+from jumar.stores.sqlite.tables import SQL, Undo, artifact, call_change, event, run_by_id, run_by_no
 
 _ADVANCE = SQL["run_advance"]
 _ADVANCE_QUIETLY = SQL["run_advance_quietly"]
 _CALL_INSERT = SQL["call_insert"]
 _CALL_INSERT_PLAIN = SQL["call_insert_plain"]
 
+_OPEN_DECISION = (Phase.DECISION_RECORDED, Phase.AWAITING_RESULTS)
 _NUMBER = {phase: phase.value for phase in Phase}  # reading .value of an enum member costs a microsecond in Python 3.11
-
-
-class Undo(Exception):
-    """A guard failed after rows were written; the transaction must be rolled back.  `refusal` is the change's
-    answer.
-    """
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.detail)
-        self.refusal = refusal
 
 
 def apply(connection: sqlite3.Connection, change: Change) -> Outcome:
@@ -66,7 +57,9 @@ def apply(connection: sqlite3.Connection, change: Change) -> Outcome:
     if isinstance(change, Renew):
         return _renew(connection, change)
     if isinstance(change, Answer):
-        return _answer(connection, change)
+        return operators.answer(connection, change)
+    if isinstance(change, Order):
+        return operators.order(connection, change)
     raise TypeError(f"{type(change).__name__} is no change")
 
 
@@ -93,8 +86,8 @@ def _create(connection: sqlite3.Connection, new: Create) -> Outcome:
     if row is None:
         return Refusal(Guard.EXISTS, f"run {new.run_id} is already there", run_by_id(connection, new.run_id))
     run_no: int = row[0]
-    _artifact(connection, run_no, new.input.digest, new.input.data)
-    _event(connection, run_no, EventKind.CREATED, new.at)
+    artifact(connection, run_no, new.input.digest, new.input.data)
+    event(connection, run_no, EventKind.CREATED, new.at)
     return Ack(run_no, 0, 1 if running else 0)
 
 
@@ -112,6 +105,9 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
             "now": now,
             "lease_until": now + claim.ttl_ms,
             "statuses": claim.statuses,
+            "early": claim.early,
+            "resumes": claim.resumes,
+            "epoch": claim.epoch,
             "at": claim.at,
         },
     ).fetchone()
@@ -119,22 +115,40 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
         return _claim_refused(before, now, claim)
     run = run_by_id(connection, claim.run_id)
     assert run is not None
-    marked = sorted(connection.execute(SQL["calls_uncertain"], {"run_no": run.run_no, "epoch": run.epoch}).fetchall())
+    marked = _mark(connection, run)
     taken_over = before.owner is not None
-    _event(connection, run.run_no, EventKind.TAKEN_OVER if taken_over else EventKind.CLAIMED, claim.at, epoch=run.epoch)
+    event(connection, run.run_no, EventKind.TAKEN_OVER if taken_over else EventKind.CLAIMED, claim.at, epoch=run.epoch)
     for seq, _call_id, attempt in marked:
         detail = f"attempt {attempt}"
-        _event(connection, run.run_no, EventKind.CALL_UNCERTAIN, claim.at, seq, run.epoch, detail)
+        event(connection, run.run_no, EventKind.CALL_UNCERTAIN, claim.at, seq, run.epoch, detail)
+    for change in claim.reopens:
+        call_change(connection, run.run_no, change, run.version)
+        event(connection, run.run_no, EventKind.REOPENED, claim.at, change.seq, run.epoch)
     return Claimed(run, taken_over, len(marked))
+
+
+def _mark(connection: sqlite3.Connection, run: RunRecord) -> list[Any]:
+    """Mark what may have happened under an older epoch; answers number, id and attempt of each call, in order.
+
+    A decision that is open has planned its calls, and its reads leave no other row before their result: such a one may
+    have been made, and is counted as if it was.
+    """
+    values = {"run_no": run.run_no, "epoch": run.epoch}
+    marked = connection.execute(SQL["calls_uncertain"], values).fetchall()
+    if run.phase in _OPEN_DECISION:
+        marked += connection.execute(SQL["reads_uncertain"], values).fetchall()
+    return sorted(marked)
 
 
 def _claim_refused(run: RunRecord, now: int, claim: Claim) -> Refusal:
     if run.owner is not None and run.boot == BOOT and run.lease_until > now:
         left = (run.lease_until - now) / 1000
         return Refusal(Guard.HELD, f"run {run.run_id} is held by {run.owner} for another {left:.1f} s", run)
-    if run.status in FINAL:
+    if run.status in FINAL and not claim.statuses >> run.status & 1:
         return Refusal(Guard.ENDED, f"run {run.run_id} is {run.status.label}", run)
-    if run.status is Status.WAITING and not (run.wake_at is not None and run.wake_at <= claim.at):
+    if claim.epoch is not None and run.epoch != claim.epoch:
+        return Refusal(Guard.VERSION, f"run {run.run_id} was claimed meanwhile (epoch {run.epoch})", run)
+    if run.status is Status.WAITING and not claim.early and not (run.wake_at is not None and run.wake_at <= claim.at):
         return Refusal(Guard.NOT_DUE, f"run {run.run_id} is still waiting", run)
     return Refusal(Guard.TRANSITION, f"run {run.run_id} is {run.status.label} and cannot be claimed so", run)
 
@@ -149,17 +163,22 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
         return _advance_refused(connection, advance, now)
     version = advance.version + 1
     run_no = advance.run_no
+    taken = _names(connection, advance) if advance.takes or advance.frees else ()
     for record in advance.calls:
         if not STATE_FIRST >> record.state & 1:
             raise Undo(Refusal(Guard.TRANSITION, f"call {record.call_id} cannot begin as {record.state.label}"))
+        if taken and record.seq in taken:
+            record = replace(record, state=CallState.AWAITING)
         if is_plain(record):
             connection.execute(_CALL_INSERT_PLAIN, plain_call_row(run_no, record, version))
         else:
             connection.execute(_CALL_INSERT, call_row(run_no, record, version))
     for change in advance.changes:
-        _call_change(connection, run_no, change, version)
-    for artifact in advance.artifacts:
-        _artifact(connection, run_no, artifact.digest, artifact.data)
+        if taken and change.seq in taken:
+            change = replace(change, state=CallState.AWAITING)
+        call_change(connection, run_no, change, version)
+    for kept in advance.artifacts:
+        artifact(connection, run_no, kept.digest, kept.data)
     if advance.before is not None:
         connection.execute(SQL["checkpoint_insert"], checkpoint_row(run_no, sealed(advance.before, advance.version)))
     if advance.after is not None:
@@ -172,13 +191,25 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
             request.attempt,
             int(request.kind),
             request.created_at,
+            request.expires_at,
         )
         connection.execute(SQL["request_insert"], (run_no, *values))
-    for event in advance.events:
-        _event(connection, run_no, event.kind, event.at, event.call_seq, event.epoch, event.detail)
+    for line in advance.events:
+        event(connection, run_no, line.kind, line.at, line.call_seq, line.epoch, line.detail)
     if advance.ending is not None:
         _nothing_open(connection, run_no, advance.ending.status)
-    return Ack(run_no, version, advance.epoch, row[0], row[1])
+    return Ack(run_no, version, advance.epoch, row[0], row[1], taken)
+
+
+def _names(connection: sqlite3.Connection, advance: Advance) -> tuple[int, ...]:
+    """Give up and take the names of an advance; answers the numbers of the calls whose names others hold."""
+    for seq in advance.frees:
+        names.free(connection, advance.run_no, seq)
+    return tuple(wanted.seq for wanted in advance.takes if not names.take(connection, advance.run_no, wanted))
+
+
+def _phase_before(advance: Advance) -> int:
+    return PHASE_BEFORE[advance.through[0] if advance.through else advance.phase]
 
 
 def _go_on(connection: sqlite3.Connection, advance: Advance, now: int) -> Any:
@@ -199,7 +230,7 @@ def _go_on(connection: sqlite3.Connection, advance: Advance, now: int) -> Any:
         advance.version,
         BOOT,
         now,
-        PHASE_BEFORE[phase],
+        PHASE_BEFORE[advance.through[0] if advance.through else phase],
     )
     seen = (advance.control, advance.answers)
     if connection.execute(_ADVANCE_QUIETLY, values + seen).rowcount == 1:
@@ -220,6 +251,7 @@ def _leave(connection: sqlite3.Connection, advance: Advance, ending: Ending, now
             "error_class": None if ending.error_class is None else int(ending.error_class),
             "error_type": ending.error_type,
             "error_message": ending.error_message,
+            "failed_calls": numbers_text(ending.failed_calls),
             "at": advance.at,
             "run_no": advance.run_no,
             "owner": advance.owner,
@@ -227,7 +259,7 @@ def _leave(connection: sqlite3.Connection, advance: Advance, ending: Ending, now
             "version": advance.version,
             "boot": BOOT,
             "now": now,
-            "phase_before": PHASE_BEFORE[advance.phase],
+            "phase_before": _phase_before(advance),
             "status_before": STATUS_BEFORE[ending.status] & mask(Status.RUNNING),
             "control": advance.control,
             "answers": advance.answers,
@@ -271,31 +303,6 @@ def _advance_refused(connection: sqlite3.Connection, advance: Advance, now: int)
     )
 
 
-def _call_change(connection: sqlite3.Connection, run_no: int, change: CallChange, version: int) -> None:
-    values = {
-        "run_no": run_no,
-        "seq": change.seq,
-        "state": int(change.state),
-        "attempt": change.attempt,
-        "epoch": change.epoch,
-        "result": change.result,
-        "result_artifact": change.result_artifact,
-        "failure": failure_bytes(change.failure),
-        "usage": usage_bytes(change.usage),
-        "boot": change.boot,
-        "dispatch_by": change.dispatch_by,
-        "over_at": change.over_at,
-        "started_at": change.started_at,
-        "ended_at": change.ended_at,
-        "started_version": version if change.state is CallState.STARTED else None,
-        "ended_version": version if change.state in ENDED else None,
-        "checksum": change.checksum,
-        "state_before": STATE_BEFORE[change.state],
-    }
-    if connection.execute(SQL["call_change"], values).rowcount != 1:
-        raise Undo(Refusal(Guard.TRANSITION, f"call number {change.seq} cannot become {change.state.label}"))
-
-
 def _renew(connection: sqlite3.Connection, renew: Renew) -> Outcome:
     now = lease_ms()
     row = connection.execute(
@@ -312,56 +319,3 @@ def _renew(connection: sqlite3.Connection, renew: Renew) -> Outcome:
     if row is None:
         return Refusal(Guard.LEASE, "the lease ran out or was taken over", run_by_no(connection, renew.run_no))
     return Ack(renew.run_no, row[0], renew.epoch, row[1], row[2])
-
-
-def _answer(connection: sqlite3.Connection, answer: Answer) -> Outcome:
-    values = {
-        "verdict": int(answer.verdict),
-        "value": answer.value,
-        "by": answer.by,
-        "note": answer.note,
-        "at": answer.at,
-        "request_id": answer.request_id,
-        "run_no": answer.run_no,
-        "epoch": answer.epoch,
-    }
-    row = connection.execute(SQL["request_answer"], values).fetchone()
-    if row is None:
-        return Refusal(
-            Guard.ANSWERED,
-            "this request was answered before, or is no longer asked",
-            run_by_no(connection, answer.run_no),
-        )
-    version, epoch, control, answers = connection.execute(
-        SQL["run_answered"], {"run_no": answer.run_no, "at": answer.at}
-    ).fetchone()
-    _event(connection, answer.run_no, EventKind.ANSWERED, answer.at, row[0], epoch, answer.verdict.label)
-    return Ack(answer.run_no, version, epoch, control, answers)
-
-
-def _artifact(connection: sqlite3.Connection, run_no: int, digest: bytes, data: bytes) -> None:
-    connection.execute(SQL["artifact_insert"], (run_no, digest, *pack(data)))
-
-
-def _event(
-    connection: sqlite3.Connection,
-    run_no: int,
-    kind: EventKind,
-    at: int,
-    call_seq: int | None = None,
-    epoch: int = 0,
-    detail: str = "",
-) -> None:
-    connection.execute(SQL["event_insert"], (run_no, int(kind), at, call_seq, epoch, detail))
-
-
-def run_by_id(connection: sqlite3.Connection, run_id: str) -> RunRecord | None:
-    """One run by its id."""
-    row = connection.execute(SQL["run_by_id"], (run_id,)).fetchone()
-    return None if row is None else run_record(row)
-
-
-def run_by_no(connection: sqlite3.Connection, run_no: int) -> RunRecord | None:
-    """One run by its number."""
-    row = connection.execute(SQL["run_by_no"], (run_no,)).fetchone()
-    return None if row is None else run_record(row)

@@ -1,0 +1,22 @@
+-- Names of actions, the calls that a failed run failed with, and questions that expire.
+
+ALTER TABLE call ADD COLUMN identity TEXT;
+ALTER TABLE call ADD COLUMN identity_scope INTEGER;
+ALTER TABLE run ADD COLUMN failed_calls TEXT;  -- numbers with spaces between them
+ALTER TABLE request ADD COLUMN expires_at INTEGER;
+
+-- Who holds the name of an action.  scope_run is 0 for a name that reaches over the whole store (no run has that number), else
+-- the number of the run within which it reaches.
+CREATE TABLE identity (
+    identity_no INTEGER PRIMARY KEY,
+    scope_run   INTEGER NOT NULL,
+    key         TEXT NOT NULL,
+    run_no      INTEGER NOT NULL,
+    call_seq    INTEGER NOT NULL,
+    args_digest BLOB NOT NULL
+);
+CREATE UNIQUE INDEX identity_by_key ON identity (scope_run, key);
+CREATE INDEX identity_of_call ON identity (run_no, call_seq);
+
+-- What still waits for somebody, oldest first; answered requests are not in it.
+CREATE INDEX request_open ON request (created_at, request_id) WHERE verdict IS NULL;
