@@ -78,14 +78,26 @@ def _anything_for(text: str) -> dict[str, None] | tuple[None, ...]:
         ("runs_of_status", "run_by_status"),
         ("runs_of_agent", "run_by_agent"),
         ("runs_of_status_and_agent", "run_by_agent"),
+        ("due_queued", "run_by_status"),
+        ("due_waiting", "run_due"),
+        ("due_expired", "run_by_status"),
+        ("run_order", "run_by_id"),
         ("calls", "call_of_run"),
+        ("call", "call_of_run"),
+        ("last_call", "call_of_run"),
+        ("call_state", "call_of_run"),
         ("run_open_calls", "call_open"),
         ("calls_uncertain", "call_open"),
+        ("reads_uncertain", "call_open"),
         ("call_change", "call_of_run"),
         ("artifact", "artifact_of_run"),
         ("checkpoints", "checkpoint_of_run"),
         ("requests", "request_of_attempt"),
+        ("requests_of_call", "request_of_attempt"),
+        ("requests_open", "request_open"),
         ("request_answer", "request_by_id"),
+        ("identity_by_key", "identity_by_key"),
+        ("identity_free", "identity_of_call"),
         ("events", "event_of_run"),
     ],
 )
@@ -96,6 +108,17 @@ def test_no_statement_reads_a_table_from_end_to_end(name: str, index: str) -> No
     connection.close()
     assert not [line for line in plan if line.startswith("SCAN") and "INDEX" not in line], plan
     assert [line for line in plan if index in line], plan
+
+
+@pytest.mark.parametrize(
+    "name", ["due_queued", "due_waiting", "due_expired", "requests_open", "runs", "calls", "last_call"]
+)
+def test_no_statement_sorts_what_an_index_has_in_order(name: str) -> None:
+    connection = schema()
+    text = named_statements(PACKAGE)[name]
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", _anything_for(text))]
+    connection.close()
+    assert not [line for line in plan if "TEMP B-TREE" in line], plan
 
 
 def test_migrations_are_numbered_from_one_without_a_gap() -> None:

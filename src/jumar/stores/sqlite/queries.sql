@@ -1,6 +1,7 @@
 -- The statements of the SQLite store.  A line `-- name: x` begins each; :name marks a parameter, ? a place in a row.
 -- Where `state IN (0, 1, 2, 5)` stands beside `state = 2`, it repeats the condition of the index call_open: without the very
--- words, SQLite does not use that index and looks at every call of the run.
+-- words, SQLite does not use that index and looks at every call of the run.  A + before a column keeps SQLite from choosing that
+-- column's index, where another has the rows in order.
 
 -- name: run_create
 INSERT INTO run (run_id, reversed_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot,
@@ -191,7 +192,7 @@ FROM run WHERE status = :status AND agent = :agent AND run_id < :before ORDER BY
 SELECT run_id FROM run WHERE status = 0 ORDER BY run_id LIMIT :limit;
 
 -- name: due_waiting
-SELECT run_id FROM run WHERE wake_at IS NOT NULL AND wake_at <= :wall AND status = 2 ORDER BY wake_at, run_id LIMIT :limit;
+SELECT run_id FROM run WHERE wake_at IS NOT NULL AND wake_at <= :wall AND +status = 2 ORDER BY wake_at, run_id LIMIT :limit;
 
 -- name: due_expired
 SELECT run_id FROM run
@@ -230,6 +231,11 @@ FROM checkpoint WHERE run_no = ? ORDER BY version;
 SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at,
        expires_at
 FROM request WHERE run_no = ? ORDER BY request_no;
+
+-- name: requests_of_call
+SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at,
+       expires_at
+FROM request WHERE run_no = ? AND call_seq = ? ORDER BY request_no;
 
 -- name: requests_of_call
 SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at,

@@ -1,4 +1,4 @@
--- Names of actions, the calls that a failed run failed with, and questions that expire.
+-- Names of actions, the calls that a failed run failed with, questions that expire, and what can go on.
 
 ALTER TABLE call ADD COLUMN identity TEXT;
 ALTER TABLE call ADD COLUMN identity_scope INTEGER;
@@ -20,3 +20,7 @@ CREATE INDEX identity_of_call ON identity (run_no, call_seq);
 
 -- What still waits for somebody, oldest first; answered requests are not in it.
 CREATE INDEX request_open ON request (created_at, request_id) WHERE verdict IS NULL;
+
+-- Runs whose time has come, in the order in which it came.
+DROP INDEX run_due;
+CREATE INDEX run_due ON run (wake_at, run_id) WHERE wake_at IS NOT NULL;
