@@ -9,6 +9,7 @@ the declared types and the types below them: an import path never comes out of t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,7 +19,7 @@ from jumar.core.limits import INLINE_BYTES
 from jumar.core.naming import storable
 from jumar.core.records import Failure
 from jumar.core.states import ErrorClass
-from jumar.errors import CallFailed, JumarError, NotStorable, ResultNotStorable
+from jumar.errors import CallFailed, JumarError, MapFailed, NotStorable, ResultNotStorable
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -69,6 +70,44 @@ def raised(failure: Failure, call_id: str, declared: Types) -> Exception:
         error_class=failure.error_class.label,
         hint=failure.hint or None,
     )
+
+
+# --- Which calls an exception comes from. ----------------------------------------------------------------------------
+
+_CALLS = "__jumar_calls__"
+
+
+def comes_from(error: BaseException, *calls: int) -> None:
+    """Note on an exception the numbers of the calls whose recorded failure it is."""
+    with suppress(Exception):  # one that takes no attributes
+        setattr(error, _CALLS, calls)
+
+
+def calls_of(error: BaseException | None) -> tuple[int, ...]:
+    """The numbers of the calls that an exception comes from, through whatever it was raised from or stands for.
+
+    What a failed call was raised after, in an `except` that had dealt with it, is no cause of it.
+    """
+    found: dict[int, None] = {}
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        own = getattr(each, _CALLS, None)
+        if isinstance(own, tuple):
+            found.update(dict.fromkeys(own))
+        elif isinstance(each, MapFailed):
+            waiting.extend(result for result in each.results if isinstance(result, BaseException))
+        elif isinstance(each, BaseExceptionGroup):
+            waiting.extend(each.exceptions)
+        else:
+            waiting.append(
+                each.__cause__ if each.__cause__ is not None or each.__suppress_context__ else each.__context__
+            )
+    return tuple(sorted(found))
 
 
 def _hint(error: BaseException) -> str:

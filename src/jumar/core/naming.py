@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from jumar.core.limits import MAX_KEY, MAX_LABEL, MAX_SLUG
 from jumar.core.references import secret_in
-from jumar.core.states import Level, RequestKind
+from jumar.core.states import IdentityScope, Level, RequestKind
 from jumar.errors import InvalidReference, UsageError
 
 _SLUG = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -132,9 +132,21 @@ def checkpoint_name(task: str, step: str, level: Level, unix_ms: int) -> str:
     return f"{slug(task)}_{slug(step or 'start')}_{level.label}_{moment}.{unix_ms % 1000:03d}Z"
 
 
-def idempotency_key(run_id: str, call: str, args_digest: bytes) -> str:
-    """The key a service is given to recognise a repeated request: stable over retries and takeovers of one call."""
-    return "jumar-" + hashlib.sha256(f"{run_id}/{call}/".encode() + args_digest).hexdigest()[:40]
+def idempotency_key(
+    run_id: str,
+    call: str,
+    args_digest: bytes,
+    identity: str | None = None,
+    scope: IdentityScope | None = None,
+) -> str:
+    """The key a service is given to recognise a repeated request: stable over retries and takeovers of one call; and,
+    where the action has an identity, over all calls that ask for it with the same arguments.
+    """
+    if identity is None:
+        named = f"{run_id}/{call}/"
+    else:
+        named = f"identity/{'' if scope is IdentityScope.STORE else run_id}/{identity}/"
+    return "jumar-" + hashlib.sha256(named.encode() + args_digest).hexdigest()[:40]
 
 
 def request_id(run_id: str, call_seq: int, attempt: int, kind: RequestKind) -> str:

@@ -163,6 +163,13 @@ class LiveRun:
                 self.halt = halt
             return self.halt.signal()
 
+    def check_asking(self) -> None:
+        """Raise the latched signal, unless the run is only about to wait: what else waits for somebody is asked at
+        once, so that all of it can be answered in any order.
+        """
+        if self.halt is not None and self.halt.wait is None:
+            raise self.halt.signal()
+
     def close(self) -> None:
         """The agent has ended, one way or another: nothing more is done under this lease."""
         error = RunEnded(f"run {self.run_id} was used after its agent had ended")
@@ -241,6 +248,10 @@ class LiveRun:
             yield
         finally:
             self._making.discard(seq)
+
+    def is_making(self, seq: int) -> bool:
+        """Whether this call, not a read, is between its start and its end in this process."""
+        return seq in self._making
 
     def busy(self) -> bool:
         """Whether a body is being run, or a call that is not a read is between its start and its end."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from jumar.core.naming import below, entered, idempotency_key, step_part
-from jumar.core.states import CallKind, Effect
+from jumar.core.states import CallKind, Effect, IdentityScope
 from jumar.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,11 +65,13 @@ class CurrentCall(Struct, frozen=True, eq=False):
     tool: str
     effect: Effect
     attempt: int
+    _identity: str | None = None
+    _scope: IdentityScope | None = None
 
     @property
     def idempotency_key(self) -> str:
         """The key to give to the service: the same for every attempt of this call, in whatever process."""
-        return idempotency_key(self.run_id, self.call_id, self._args_digest)
+        return idempotency_key(self.run_id, self.call_id, self._args_digest, self._identity, self._scope)
 
     def __repr__(self) -> str:
         return f"<call {self.call_id} of run {self.run_id}, attempt {self.attempt}>"

@@ -20,7 +20,9 @@ from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Invoke
 from jumar.core.states import CallKind, CallState, EventKind, Level, Phase
 from jumar.core.uncertain import RESOLUTION, Resolution
+from jumar.engine.flows.actions import named
 from jumar.engine.flows.advance import advance
+from jumar.engine.flows.approving import ask_approval, may_go_out, remember_edits
 from jumar.engine.flows.effects import make_effect, make_read
 from jumar.engine.flows.outcomes import forever, new_record, replayed
 from jumar.engine.flows.settling import settle_external
@@ -32,7 +34,7 @@ from jumar.errors import IntegrityError, ReplayDiverged, UsageError
 _NOTHING = b"null"
 # Looking an enum member up by its class costs a tenth of a microsecond in Python 3.11.
 _DECISION = CallKind.DECISION
-_ANSWERS = (CallState.SUCCEEDED, CallState.FAILED, CallState.COMPENSATED)
+_ANSWERS = (CallState.SUCCEEDED, CallState.FAILED, CallState.COMPENSATED, CallState.REJECTED)
 
 
 class Call:
@@ -48,6 +50,7 @@ class Call:
         "call_id",
         "effective",
         "identity",
+        "instead_of",
         "key",
         "kwargs",
         "live",
@@ -87,7 +90,8 @@ class Call:
         self.seq = 0
         self.effective = self.args_digest  # of the arguments it is sent with; a person may have changed them
         self.approved = False  # whether a person has said yes to the next attempt
-        self.identity: str | None = None
+        self.identity: str | None = None  # the name of the action
+        self.instead_of: tuple[int, int] | None = None  # a holder of the name whose place may be taken
         self.phase_after: Phase | None = None  # where the advance that ends the call takes a loop agent's run
 
     def sent_with(self, data: bytes) -> None:
@@ -95,6 +99,11 @@ class Call:
         assert self.policy.arguments is not None
         self.args, self.kwargs, canonical = self.policy.arguments(data)
         self.effective = digest(canonical)
+
+    @property
+    def edited(self) -> bool:
+        """Whether it is sent with other arguments than were asked for."""
+        return self.effective != self.args_digest
 
     def invocation(self, attempt: int) -> Invoke:
         """The request that runs the body once."""
@@ -111,7 +120,15 @@ class Call:
         """What the body sees of the call it makes."""
         live, policy = self.live, self.policy
         current = CurrentCall(
-            live.run_id, self.call_id, self.args_digest, policy.kind, policy.name, policy.effect, attempt
+            live.run_id,
+            self.call_id,
+            self.effective,
+            policy.kind,
+            policy.name,
+            policy.effect,
+            attempt,
+            self.identity,
+            policy.identity_scope,
         )
         return Scope(live, self.branch or live.root, current)
 
@@ -147,14 +164,28 @@ def perform(call: Call) -> Flow[Any]:
     """Answer a prepared call: from its record, or by making it and recording how it ended."""
     live = call.live
     if live.halt is not None:
-        raise live.halt.signal()
+        _only_asks(call)
     if call.record is not None:
         return (yield from _answered(call, call.record))
-    if needs_started(call.policy.effect):
+    acts = needs_started(call.policy.effect)
+    if acts:
         _refuse_divergence(call)
-        with live.making(call.seq):
-            return (yield from make_effect(call, 1, new=True))
-    return (yield from make_read(call, 1, new=True))
+    if call.policy.approval:
+        raise (yield from ask_approval(call, 0, new=True))
+    if not acts:
+        return (yield from make_read(call, 1, new=True))
+    call.identity = named(call)
+    with live.making(call.seq):
+        return (yield from make_effect(call, 1, new=True))
+
+
+def _only_asks(call: Call) -> None:
+    """Raise the latched signal for anything but a call that has yet to ask for its approval."""
+    record = call.record
+    if call.policy.approval and (record is None or (record.state is CallState.PLANNED and record.attempt == 0)):
+        call.live.check_asking()
+    else:
+        call.live.check()
 
 
 def _answered(call: Call, record: CallRecord) -> Flow[Any]:
@@ -169,8 +200,21 @@ def _answered(call: Call, record: CallRecord) -> Flow[Any]:
         yield from forever()
     if record.effect is not call.policy.effect:
         raise call.live.stop(_other_effect(call, record))
+    if record.state is CallState.AWAITING or (record.state is CallState.PLANNED and _needs_a_yes(call, record)):
+        yield from may_go_out(call, record)
+    elif record.attempt and needs_started(record.effect):
+        yield from remember_edits(call)
+    if needs_started(record.effect):
+        call.identity = record.identity if record.identity is not None and not call.edited else named(call)
     with call.live.making(call.seq):
         return (yield from _taken_up(call, record))
+
+
+def _needs_a_yes(call: Call, record: CallRecord) -> bool:
+    """Whether a planned call has to be approved before it goes out: one that was never sent, or whose run was reopened
+    after it had failed.
+    """
+    return call.policy.approval and (record.attempt == 0 or record.failure is None)
 
 
 def _is_the_same(call: Call, record: CallRecord) -> bool:
@@ -184,7 +228,7 @@ def _is_the_same(call: Call, record: CallRecord) -> bool:
 
 def _taken_up(call: Call, record: CallRecord) -> Flow[Any]:
     """A call whose record says that it has not ended."""
-    if record.state is CallState.PLANNED:
+    if record.state in (CallState.PLANNED, CallState.AWAITING):
         make = make_effect if needs_started(record.effect) else make_read
         return (yield from make(call, record.attempt + 1, new=False))
     if record.state is CallState.UNCERTAIN:
@@ -202,6 +246,8 @@ def _uncertain(call: Call, record: CallRecord) -> Flow[Any]:
         settled = yield from settle_external(call, record.attempt, record, record.dispatch_by)
         if settled.known:
             return settled.value
+    if call.policy.approval:
+        raise (yield from ask_approval(call, record.attempt, new=False))
     return (yield from make_effect(call, record.attempt + 1, new=False))
 
 

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.core.changes import CallChange
 from jumar.core.failures import Sorted, backoff
+from jumar.core.identities import is_freed
 from jumar.core.records import EventRecord, Failure
 from jumar.core.requests import Attempt, Flow, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Level
 from jumar.core.uncertain import Ended, Judgement, judge
+from jumar.engine.flows.actions import held, take_of
 from jumar.engine.flows.advance import advance
+from jumar.engine.flows.approving import ask_approval
 from jumar.engine.flows.outcomes import failure_of, how_ended, new_record, raised, record_failure, record_success
 from jumar.engine.flows.settling import note_given_up, note_uncertain, settle_external
 from jumar.engine.live import Wait
@@ -58,6 +61,11 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
         live.before_dispatch()
         dispatch_by = yield from _start(call, attempt, new=new)
         new = False
+        if dispatch_by is None:
+            found = yield from held(call, attempt - 1)
+            if found is not None:
+                return found.value
+            continue
         ended = yield from _send(call, attempt, dispatch_by)
         error = None if ended is None or ended.timed_out else ended.error
         if error is not None and not isinstance(error, Exception):
@@ -77,12 +85,15 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
             settled = yield from settle_external(call, attempt, None, dispatch_by, ended)
             if settled.known:
                 return settled.value
+            if attempt < last and call.policy.approval:
+                raise (yield from ask_approval(call, attempt, new=False))
             if attempt < last:
                 attempt += 1
                 continue
         if judgement is Judgement.FAILED or attempt >= last:
             times = (0, live.wall()) if ended is None else (ended.started_at, ended.ended_at)
-            yield from record_failure(call, attempt, failure, *times, new=False)
+            freed = is_freed(call.policy.effect, how)
+            yield from record_failure(call, attempt, failure, *times, new=False, freed=freed)
             raise raised(call, failure) from error
         yield from _pause(call, attempt, failure, sorted_error, new=False)
         attempt += 1
@@ -104,8 +115,10 @@ def invoke(call: Call, attempt: int) -> Flow[Attempt]:
         live.end(call.seq)
 
 
-def _start(call: Call, attempt: int, *, new: bool) -> Flow[int]:
-    """Commit STARTED; answers the deadline on the lease clock past which the call must not be sent."""
+def _start(call: Call, attempt: int, *, new: bool) -> Flow[int | None]:
+    """Commit STARTED; answers the deadline on the lease clock past which the call must not be sent, or None where
+    another call holds the name of the action and this one waits.
+    """
     live = call.live
     live.ride_checkpoint(Level.TOOL, "before-call", call.step, live.kept_context())
     now = live.clock()
@@ -116,8 +129,8 @@ def _start(call: Call, attempt: int, *, new: bool) -> Flow[int]:
         record, artifacts = new_record(
             call, CallState.STARTED, attempt, boot=live.run.boot, dispatch_by=dispatch_by, started_at=wall
         )
-        yield from advance(live, calls=(record,), artifacts=artifacts, events=told)
-        return dispatch_by
+        ack = yield from advance(live, calls=(record,), artifacts=artifacts, events=told, takes=take_of(call))
+        return None if ack.taken else dispatch_by
     change = CallChange(
         seq=call.seq,
         state=CallState.STARTED,
@@ -127,9 +140,11 @@ def _start(call: Call, attempt: int, *, new: bool) -> Flow[int]:
         dispatch_by=dispatch_by,
         started_at=wall,
         checksum=call.checksum(CallState.STARTED),
+        identity=call.identity,
+        identity_scope=None if call.identity is None else call.policy.identity_scope,
     )
-    yield from advance(live, changes=(change,), events=told)
-    return dispatch_by
+    ack = yield from advance(live, changes=(change,), events=told, takes=take_of(call))
+    return None if ack.taken else dispatch_by
 
 
 def _send(call: Call, attempt: int, dispatch_by: int) -> Flow[Attempt | None]:

@@ -164,9 +164,9 @@ def _verdict(call: Call, number: int, attempt: Attempt | None) -> Flow[_Verdict]
             return _Verdict(Happened(attempt.value))
         if _surely_not(call, attempt):
             return _Verdict(NotHappened())
-    run_no = call.live.run.run_no
-    for request in (yield from load(call.live, lambda store: store.requests(run_no))):
-        if request.call_seq != call.seq or request.attempt != number or request.kind is not RequestKind.RESOLVE:
+    run_no, seq = call.live.run.run_no, call.seq
+    for request in (yield from load(call.live, lambda store: store.requests(run_no, seq))):
+        if request.attempt != number or request.kind is not RequestKind.RESOLVE:
             continue
         if request.verdict is Verdict.HAPPENED:
             return _Verdict(Happened(None), request.value)
@@ -287,15 +287,16 @@ def _marked(call: Call, attempt: int, state: CallState, mark: Failure | None) ->
         ended_at=call.live.wall(),
         checksum=checksum,
     )
-    yield from advance(call.live, changes=(change,))
+    freed = state is CallState.FAILED and call.policy.effect is not Effect.IDEMPOTENT and call.identity is not None
+    yield from advance(call.live, changes=(change,), frees=(call.seq,) if freed else ())
 
 
 def _wait(call: Call, number: int, attempt: Attempt | None, left_ms: int | None) -> Flow[BaseException]:
     """Write the request that a person, or a late result, may answer; answers the signal to raise."""
     live = call.live
     identifier = request_id(live.run_id, call.seq, number, RequestKind.RESOLVE)
-    run_no = live.run.run_no
-    known = yield from load(live, lambda store: store.requests(run_no))
+    run_no, seq = live.run.run_no, call.seq
+    known = yield from load(live, lambda store: store.requests(run_no, seq))
     if all(request.request_id != identifier for request in known):
         request = RequestRecord(identifier, call.seq, call.call_id, number, RequestKind.RESOLVE, live.wall())
         event = EventRecord(EventKind.REQUESTED, live.wall(), call.seq, live.epoch, RequestKind.RESOLVE.label)

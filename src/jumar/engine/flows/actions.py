@@ -1,0 +1,138 @@
+"""Actions with a name: taking it, and what to do where another call holds it.
+
+A name is taken in the advance that commits STARTED.  Where another call holds it that advance makes this call AWAITING
+instead, and the holder decides: done with the same arguments, its result is this call's too; done with others, that is
+a conflict; under way, this call waits, in place where the holder is of the same run, else as a run that waits with
+`wake_at`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jumar.core import exceptions
+from jumar.core.changes import Take
+from jumar.core.codec import digest
+from jumar.core.identities import check_identity
+from jumar.core.records import CallRecord, IdentityRecord
+from jumar.core.requests import Flow, Sleep
+from jumar.core.states import CallState, ErrorClass, EventKind
+from jumar.engine.flows.outcomes import load, raised, record_failure, record_success
+from jumar.engine.flows.settling import Settled
+from jumar.engine.live import Wait
+from jumar.errors import IdentityConflict, IntegrityError, JumarError, NotStorable, UsageError
+
+if TYPE_CHECKING:
+    from jumar.engine.flows.calls import Call
+
+_LOOK_SECONDS = 0.05
+_DONE = (CallState.SUCCEEDED, CallState.COMPENSATED)
+
+
+def named(call: Call) -> str | None:
+    """The name of the action that a call asks for, from the arguments it is sent with."""
+    policy = call.policy
+    if policy.identity is None:
+        return None
+    try:
+        name = policy.identity(*call.args, **call.kwargs)
+    except Exception as error:
+        raise UsageError(
+            f"the identity of {policy.name} raised {type(error).__name__}: {error}",
+            hint="identity= gets the tool's own arguments, and answers a text.",
+        ) from error
+    return check_identity(policy.name, name)
+
+
+def take_of(call: Call) -> tuple[Take, ...]:
+    """What the STARTED advance takes."""
+    if call.identity is None:
+        return ()
+    scope, instead = call.policy.identity_scope, call.instead_of
+    return (Take(seq=call.seq, scope=scope, key=call.identity, args_digest=call.effective, instead_of=instead),)
+
+
+def held(call: Call, made: int) -> Flow[Settled | None]:
+    """Another call holds the name.  Answers that call's result, recorded as this one's, or None where the name may be
+    tried for again; raises where this call must wait, or conflicts.
+    """
+    live = call.live
+    live.ride_event(EventKind.IDENTITY_HELD, call.seq, "")
+    while True:
+        live.check()
+        holder = yield from _holder(call)
+        if holder is None:
+            return None
+        record = yield from _call_of(call, holder)
+        if record.state in _DONE:
+            return (yield from _same_again(call, holder, record, made))
+        if record.state in (CallState.FAILED, CallState.REJECTED):
+            if holder.args_digest != call.effective:
+                raise (yield from _conflict(call, holder, record, made))
+            call.instead_of = (holder.run_no, holder.call_seq)  # the same under the same key: repeating it adds nothing
+            return None
+        yield from _wait(call, holder, record)
+
+
+def _holder(call: Call) -> Flow[IdentityRecord | None]:
+    """Who holds the name; None where nobody does any more, or this call itself."""
+    run_no, scope, key = call.live.run.run_no, call.policy.identity_scope, call.identity
+    assert key is not None
+    holder = yield from load(call.live, lambda store: store.identity(scope, run_no, key))
+    return None if holder is None or (holder.run_no, holder.call_seq) == (run_no, call.seq) else holder
+
+
+def _call_of(call: Call, holder: IdentityRecord) -> Flow[CallRecord]:
+    record = yield from load(call.live, lambda store: store.call(holder.run_no, holder.call_seq))
+    if record is None:
+        raise call.live.stop(IntegrityError(f"the call that holds the identity {holder.key} is missing"))
+    return record
+
+
+def _wait(call: Call, holder: IdentityRecord, record: CallRecord) -> Flow[None]:
+    """The holder is under way: wait for it in place where this process makes it, else let the run wait."""
+    live = call.live
+    if holder.run_no == live.run.run_no:
+        if any(given_up.seq == record.seq for given_up in live.given_up):
+            from jumar.engine.flows.giving_up import settle_given_up
+
+            yield from settle_given_up(live)
+            return
+        if live.is_making(record.seq):
+            yield from Sleep(_LOOK_SECONDS)
+            return
+    reason = f"{holder.key} is under way as {record.call_id} of run {holder.run_id}"
+    raise live.wait(Wait(reason, call.call_id, live.wall() + live.ttl_ms))
+
+
+def _same_again(call: Call, holder: IdentityRecord, record: CallRecord, made: int) -> Flow[Settled]:
+    if holder.args_digest != call.effective:
+        raise (yield from _conflict(call, holder, record, made))
+    value = yield from _result(call, holder, record)
+    return Settled(True, (yield from record_success(call, made, value, 0, call.live.wall(), new=False)))
+
+
+def _result(call: Call, holder: IdentityRecord, record: CallRecord) -> Flow[Any]:
+    """What the holder returned, read by this tool's type; as an error where there is nothing to be read."""
+    data = record.result
+    if data is None and record.result_artifact is not None:
+        name = record.result_artifact
+        data = yield from load(call.live, lambda store: store.artifact(holder.run_no, name))
+        if data is None or digest(data) != name:
+            raise call.live.stop(IntegrityError(f"the result of {record.call_id} of run {holder.run_id} is lost"))
+    if data is None:
+        return NotStorable(f"{record.call_id} of run {holder.run_id} happened, and its result could not be recorded")
+    try:
+        return call.policy.codec.decode(data)
+    except NotStorable as error:
+        return error
+
+
+def _conflict(call: Call, holder: IdentityRecord, record: CallRecord, made: int) -> Flow[Exception]:
+    where = f"{record.call_id} of run {holder.run_id}"
+    error: JumarError = IdentityConflict(
+        f"{holder.key} was asked for with other arguments by {where}", holder=f"{holder.run_id}/{record.call_id}"
+    )
+    failure = exceptions.failure_of(error, ErrorClass.PERMANENT, (IdentityConflict,))
+    yield from record_failure(call, made, failure, 0, call.live.wall(), new=False)
+    return raised(call, failure)
