@@ -16,12 +16,13 @@ from typing import Any
 from jumar.core.changes import Claimed
 from jumar.core.naming import uuid7
 from jumar.core.records import CallRecord, RunRecord
+from jumar.core.reopening import reopened
 from jumar.core.requests import Flow, Load
-from jumar.core.states import CallState
+from jumar.core.states import CallState, Control, Status
 from jumar.core.store import Store
+from jumar.engine.flows.ended import Ended
 from jumar.engine.flows.lifecycle import (
     AgentPlan,
-    Ended,
     drive,
     input_artifact,
     read_input,
@@ -30,12 +31,13 @@ from jumar.engine.flows.lifecycle import (
     stored_end,
     take_over,
 )
+from jumar.engine.flows.orders import claim_to_obey, give_order, obey
 from jumar.engine.io import IO, Watcher
 from jumar.engine.leases import LeaseKeeper
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, WARNING, log
 from jumar.engine.policy import Settings
-from jumar.errors import IntegrityError, JumarError
+from jumar.errors import IntegrityError, JumarError, StaleVersion
 
 Faces = Callable[[LiveRun], Any]  # makes the object an agent gets as its first argument
 
@@ -90,11 +92,15 @@ class Engine:
         *,
         wait: bool,
         waiting: Callable[[float], None] | None,
+        asked: bool = True,
     ) -> Flow[Ended]:
-        """Take a run over and drive it on from its last recorded fact."""
+        """Take a run over and drive it on from its last recorded fact.
+
+        A run that was `asked` for is taken out of a pause, and a failed one makes the calls again that it failed with.
+        """
         owner = self.new_owner()
         value = yield from read_input(agent, (yield from self._run(run_id)))
-        taken = yield from take_over(run_id, owner, self.settings, self.io.clock, wait=wait, waiting=waiting)
+        taken = yield from self._taken(run_id, owner, wait=wait, waiting=waiting, asked=asked)
         if not isinstance(taken, tuple):
             return (yield from stored_end(agent, taken))
         claimed, sent_at = taken
@@ -107,6 +113,57 @@ class Engine:
         _log_claim(claimed, agent.name, records)
         recovered = claimed.run.epoch > 1
         return (yield from self._driven(claimed.run, owner, records, agent, faces, value, sent_at, recovered=recovered))
+
+    def _taken(
+        self,
+        run_id: str,
+        owner: str,
+        *,
+        wait: bool,
+        waiting: Callable[[float], None] | None,
+        asked: bool,
+    ) -> Flow[tuple[Claimed, int] | RunRecord]:
+        while True:
+            run = yield from self._run(run_id)
+            failed = asked and run.status is Status.FAILED and bool(run.failed_calls)
+            reopens = reopened(run, (yield from self._records(run))) if failed else ()
+            try:
+                return (
+                    yield from take_over(
+                        run_id,
+                        owner,
+                        self.settings,
+                        self.io.clock,
+                        wait=wait,
+                        waiting=waiting,
+                        asked=asked,
+                        epoch=run.epoch if failed else None,
+                        reopens=reopens,
+                    )
+                )
+            except StaleVersion:
+                continue  # somebody took the failed run up meanwhile
+
+    def order_flow(
+        self,
+        run_id: str,
+        control: Control,
+        by: str,
+        note: str | None,
+        *,
+        wait: bool,
+        waiting: Callable[[float], None] | None,
+    ) -> Flow[RunRecord]:
+        """Order a run to pause or to end; where nobody drives it, do it at once.  Answers the run as it then stands."""
+        yield from give_order(run_id, control, by, note)
+        owner, sent_at = self.new_owner(), self.io.clock()
+        claimed = yield from claim_to_obey(run_id, control, owner, self.settings, wait=wait, waiting=waiting)
+        if not isinstance(claimed, Claimed):
+            return (yield from self._run(run_id))
+        live = self._live(claimed.run, owner, (yield from self._records(claimed.run)), sent_at, recovered=True)
+        live.order(claimed.run.control)
+        with self._kept(live):
+            return (yield from obey(live)).run
 
     def _driven(
         self,
@@ -124,6 +181,9 @@ class Engine:
             live = self._live(run, owner, records, sent_at, recovered=recovered)
             live.allowed_tools = agent.tools
             with self._kept(live):
+                if run.control:  # an order that came before this claim
+                    live.order(run.control)
+                    return (yield from obey(live))
                 ended = yield from drive(live, agent, faces(live), value)
             if ended is not None:
                 return ended

@@ -376,6 +376,10 @@ class LiveRun:
             created_at=at,
         )
 
+    def has_riders(self) -> bool:
+        """Whether rows wait for the next advance."""
+        return self._riders is not None
+
     def put_back(self, riders: Riders | None) -> None:
         """What was to go with an advance that was not made goes with the next one."""
         with self.lock:

@@ -17,7 +17,7 @@ from jumar.core.states import RequestKind, Status, Verdict
 from jumar.core.store import Store
 from jumar.core.verdicts import Happened, NotHappened
 from jumar.engine.engine import Engine
-from jumar.engine.flows.lifecycle import Ended
+from jumar.engine.flows.ended import Ended
 from jumar.engine.live import LiveRun
 from jumar.engine.policy import Settings
 from jumar.errors import NotStorable, RequestNotFound, RunNotFound, UsageError

@@ -120,7 +120,9 @@ def leave(
         # Nothing was written: the version given to this advance is the next one's, and what rode along rides again.
         live.lane.version -= 1
         live.put_back(riders)
-        live.control, live.answers = outcome.run.control, outcome.run.answers
+        live.answers = outcome.run.answers
+        if outcome.run.control > live.control:
+            live.order(outcome.run.control)
         return None
     raise live.refused(outcome)
 

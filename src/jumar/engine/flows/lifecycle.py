@@ -11,17 +11,20 @@ from typing import Any
 
 from msgspec import Struct
 
-from jumar.core.changes import Ack, Claim, Claimed, Create, Ending, Guard, Refusal
+from jumar.core.changes import Ack, CallChange, Claim, Claimed, Create, Ending, Guard, Refusal
 from jumar.core.codec import TypedCodec, digest
+from jumar.core.exceptions import calls_of
 from jumar.core.failures import classify, short_message
 from jumar.core.limits import check_size
 from jumar.core.phases import CLAIMABLE, FINAL
 from jumar.core.records import Artifact, EventRecord, RunRecord
 from jumar.core.requests import Attempt, Commit, Flow, Invoke, Load, Now, Sleep
-from jumar.core.states import ErrorClass, EventKind, Phase, Status, mask
+from jumar.core.states import Control, ErrorClass, EventKind, Phase, Status, mask
 from jumar.engine.flows.advance import leave
 from jumar.engine.flows.calls import diverged
+from jumar.engine.flows.ended import Ended, reread
 from jumar.engine.flows.giving_up import settle_given_up
+from jumar.engine.flows.orders import obey
 from jumar.engine.flows.outcomes import not_storable
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, log
@@ -39,6 +42,8 @@ from jumar.errors import (
 )
 
 _RESUMABLE = mask(*CLAIMABLE)
+# What may be taken up although nobody asked for this very run.
+_BY_ITSELF = mask(*(CLAIMABLE - {Status.FAILED, Status.PAUSED}))
 _LOOK_SECONDS = 0.25  # how often a waiting resume looks whether the lease was renewed
 
 
@@ -52,14 +57,6 @@ class AgentPlan(Struct, frozen=True):
     output_codec: TypedCodec
     tools: frozenset[str] | None
     waits: bool  # an async agent, whose calls are awaited
-
-
-class Ended(Struct, frozen=True):
-    """What became of a run: its record as it stands now, its output where it completed, its error where it failed."""
-
-    run: RunRecord
-    output: Any = None
-    error: BaseException | None = None
 
 
 def input_artifact(codec: TypedCodec, value: Any) -> tuple[Artifact, Any]:
@@ -103,16 +100,31 @@ def take_over(
     *,
     wait: bool,
     waiting: Callable[[float], None] | None,
+    asked: bool = True,
+    epoch: int | None = None,
+    reopens: tuple[CallChange, ...] = (),
 ) -> Flow[tuple[Claimed, int] | RunRecord]:
     """Claim a run.  One that another process holds is waited for until the lease found has run out; LeaseHeld is
     raised as soon as that lease is seen renewed, or at once without `wait`.  A run that waits for somebody, or for a
     later time, is answered as it is. `waiting` is told the seconds still to wait. With the claim comes the lease-clock
     millisecond when it was sent, from which the lease may be trusted.
+
+    A run that somebody `asked` for by its id is taken out of a pause or a failure too; `reopens` are the changes of
+    the calls it failed with, made from the run under `epoch`.
     """
     found: tuple[int, int] | None = None
     while True:
         wall, _ = yield from Now()
-        change = Claim(run_id=run_id, owner=owner, ttl_ms=settings.ttl_ms, at=wall, statuses=_RESUMABLE)
+        change = Claim(
+            run_id=run_id,
+            owner=owner,
+            ttl_ms=settings.ttl_ms,
+            at=wall,
+            statuses=_RESUMABLE if asked else _BY_ITSELF,
+            resumes=asked,
+            epoch=epoch,
+            reopens=reopens,
+        )
         sent_at = clock()
         outcome = yield from Commit(change)
         if isinstance(outcome, Claimed):
@@ -215,13 +227,15 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
     while True:
         ending = Ending(status=Status.COMPLETED, output_digest=artifact.digest)
         ack = yield from leave(live, Phase.STOPPED, ending, (artifact,), (event,))
-        if ack is not None:
+        if ack is not None:  # an order that came too late to be obeyed stands in the way of nothing
             log(INFO, live.run_id, None, "the run is completed")
-            return Ended((yield from _reread(live)), decoded)
+            return Ended((yield from reread(live)), decoded)
 
 
 def _failed(live: LiveRun, error: Exception) -> Flow[Ended]:
-    """A run that failed keeps its phase, so that it can be taken up again."""
+    """A run that failed keeps its phase, so that it can be taken up again, and the numbers of the calls it failed
+    with.  One that is to be cancelled is cancelled.
+    """
     error_class = _class_of(live, error)
     live.goes_on()
     event = EventRecord(EventKind.FAILED, live.wall(), None, live.epoch, type(error).__name__[:60])
@@ -231,11 +245,14 @@ def _failed(live: LiveRun, error: Exception) -> Flow[Ended]:
             error_class=error_class,
             error_type=type(error).__name__,
             error_message=short_message(error),
+            failed_calls=calls_of(error),
         )
         ack = yield from leave(live, live.phase, ending, (), (event,))
+        if ack is None and live.control == Control.CANCEL:
+            return (yield from obey(live))
         if ack is not None:
             log(INFO, live.run_id, None, "the run has failed: %s: %s", type(error).__name__, short_message(error))
-            return Ended((yield from _reread(live)), None, error)
+            return Ended((yield from reread(live)), None, error)
 
 
 def _class_of(live: LiveRun, error: Exception) -> ErrorClass:
@@ -254,6 +271,8 @@ def _halted(live: LiveRun) -> Flow[Ended | None]:
         if not isinstance(halt.error, Refused):
             yield from release(live)
         raise halt.error
+    if halt.order is not None:
+        return (yield from obey(live))
     wait = halt.wait
     assert wait is not None
     live.comes_to_rest()
@@ -261,9 +280,10 @@ def _halted(live: LiveRun) -> Flow[Ended | None]:
     ending = Ending(status=Status.WAITING, wake_at=wait.wake_at, waiting_on=wait.waiting_on)
     ack = yield from leave(live, live.phase, ending, (), (event,))
     if ack is None:
-        return None
+        # An order came, or an answer.  In either case what was to be waited for is looked at again.
+        return (yield from obey(live)) if live.control else None
     log(INFO, live.run_id, None, "the run waits: %s", wait.reason)
-    return Ended((yield from _reread(live)))
+    return Ended((yield from reread(live)))
 
 
 def _diverged(live: LiveRun, error: ReplayDiverged) -> Flow[Ended]:
@@ -283,18 +303,11 @@ def release(live: LiveRun) -> Flow[None]:
     event = EventRecord(EventKind.RELEASED, live.wall(), None, live.epoch)
     live.take_riders()
     try:
-        live.lane.version = (yield from _reread(live)).version
+        live.lane.version = (yield from reread(live)).version
         yield from leave(live, live.phase, Ending(status=Status.QUEUED), (), (event,))
     except (Stopped, JumarError):
         return  # something is started, the lease is gone, or the store cannot be reached: then it runs out
     log(INFO, live.run_id, None, "the run is left, to be resumed")
-
-
-def _reread(live: LiveRun) -> Flow[RunRecord]:
-    run_id = live.run_id
-    run = yield from Load(lambda store: store.run(run_id))
-    assert run is not None
-    return run
 
 
 def stored_end(agent: AgentPlan, run: RunRecord) -> Flow[Ended]:
