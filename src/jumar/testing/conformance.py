@@ -23,15 +23,22 @@ import pytest
 # The parts' assertions are told in full when they fail, where the parts are not imported yet.
 _PARTS = [
     f"jumar.testing.conformance_{part}"
-    for part in ("scene", "suite", "claiming", "advancing", "leaving", "batches", "reading")
+    for part in (
+        *("scene", "suite", "claiming", "resuming", "advancing", "identities", "leaving", "operators", "batches"),
+        *("reading", "looking"),
+    )
 ]
 pytest.register_assert_rewrite(*(part for part in _PARTS if part not in sys.modules))
 
 from jumar.testing.conformance_advancing import Advancing, CallsOfAdvances  # noqa: E402
 from jumar.testing.conformance_batches import Batches, ReadingBack  # noqa: E402
 from jumar.testing.conformance_claiming import Claiming, Creating, Renewing  # noqa: E402
+from jumar.testing.conformance_identities import KeepingNames, TakingNames  # noqa: E402
 from jumar.testing.conformance_leaving import Answering, Leaving  # noqa: E402
+from jumar.testing.conformance_looking import Due, OneCall, OpenRequests  # noqa: E402
+from jumar.testing.conformance_operators import Ordering, Settling  # noqa: E402
 from jumar.testing.conformance_reading import Care, Checkpoints, Rows, Runs  # noqa: E402
+from jumar.testing.conformance_resuming import OpenDecisions, Resuming  # noqa: E402
 
 __all__ = ["StoreConformance"]
 
@@ -39,16 +46,25 @@ __all__ = ["StoreConformance"]
 class StoreConformance(
     Creating,
     Claiming,
+    Resuming,
+    OpenDecisions,
     Renewing,
     Advancing,
     CallsOfAdvances,
+    TakingNames,
+    KeepingNames,
     Leaving,
     Answering,
+    Ordering,
+    Settling,
     Batches,
     ReadingBack,
     Runs,
     Rows,
     Checkpoints,
+    Due,
+    OpenRequests,
+    OneCall,
     Care,
 ):
     """Every guard and every promise of a store, one test each.  A subclass gives `make_store`, perhaps `durable`."""

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import astuple, replace
 
 from jumar.core.call_states import CALL_STATES, ENDED
-from jumar.core.changes import Ack, Advance, Guard
+from jumar.core.changes import Ack, Advance, Ending, Guard
 from jumar.core.phases import PHASES
 from jumar.core.records import CheckpointRecord, EventRecord, RunRecord, Usage
 from jumar.core.states import CallState, ErrorClass, EventKind, IdentityScope, Level, Phase, Status
@@ -140,6 +140,26 @@ class Advancing(Suite):
         assert scene.refusal(change) is Guard.TRANSITION
         assert scene.everything(run) == rows
         assert scene.store.artifact(run.run_no, named(b"1").digest) is None
+
+    def test_a_run_goes_through_several_phases_in_one_advance(self, scene: Scene) -> None:
+        run = scene.running(phase=Phase.READY_TO_DECIDE)
+        through = (Phase.DECISION_RECORDED, Phase.AWAITING_RESULTS)
+        assert scene.ack(scene.advance(run, through=through, phase=Phase.RESULTS_RECORDED)).version == 1
+        assert scene.again(run).phase is Phase.RESULTS_RECORDED
+
+    @pytest.mark.parametrize("leaves", [False, True])
+    @pytest.mark.parametrize(("before", "after"), _ILLEGAL_PHASES, ids=_pairs(_ILLEGAL_PHASES))
+    def test_the_first_of_the_phases_gone_through_is_guarded(
+        self, scene: Scene, before: Phase, after: Phase, leaves: bool
+    ) -> None:
+        """Though the last of them would be legal by itself."""
+        run = scene.running(phase=before)
+        change = scene.advance(run, through=(after,), phase=before, calls=(call(1),))
+        if leaves:
+            change = replace(change, ending=Ending(status=Status.QUEUED))
+        rows = scene.everything(run)
+        assert scene.refusal(change) is Guard.TRANSITION
+        assert scene.everything(run) == rows
 
     @staticmethod
     def _refused(scene: Scene, guard: Guard, **wrong: Any) -> None:

@@ -13,12 +13,38 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jumar.core.changes import Ack, Advance, Answer, CallChange, Change, Claim, Claimed, Create, Ending, Guard, Outcome
+from jumar.core.changes import (
+    Ack,
+    Advance,
+    Answer,
+    CallChange,
+    Change,
+    Claim,
+    Claimed,
+    Create,
+    Ending,
+    Guard,
+    Order,
+    Outcome,
+    Take,
+)
 from jumar.core.changes import Refusal as RefusalAnswer
 from jumar.core.checksums import checksum_of
 from jumar.core.phases import CLAIMABLE
 from jumar.core.records import Artifact, CallRecord, Failure, RequestRecord, RunRecord
-from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Phase, RequestKind, Status, Verdict, mask
+from jumar.core.states import (
+    CallKind,
+    CallState,
+    Control,
+    Effect,
+    ErrorClass,
+    IdentityScope,
+    Phase,
+    RequestKind,
+    Status,
+    Verdict,
+    mask,
+)
 from jumar.core.store import Store
 
 LONG = 600_000  # milliseconds of a lease that outlives any test
@@ -170,6 +196,24 @@ class Scene:
         """An advance that takes a run out of RUNNING."""
         return self.advance(run, ending=Ending(status=status, **ending))
 
+    def order(self, run: RunRecord | str, control: Control, **fields: Any) -> Order:
+        """An operator's order."""
+        run_id = run if isinstance(run, str) else run.run_id
+        given: dict[str, Any] = {"at": AT + 8, "by": "kim"}
+        return Order(run_id=run_id, control=control, **(given | fields))
+
+    def starting(
+        self, run: RunRecord, key: str, seq: int = 1, *, scope: IdentityScope = IdentityScope.STORE, **fields: Any
+    ) -> Advance:
+        """An advance that starts a new call under the name of its action."""
+        record = call(seq, CallState.STARTED, epoch=run.epoch, identity=key, identity_scope=scope)
+        return self.advance(run, calls=(record,), takes=(taking(seq, key, scope=scope, **fields),))
+
+    def holder(self, run: RunRecord, key: str, scope: IdentityScope = IdentityScope.STORE) -> tuple[str, int] | None:
+        """The run and the call that hold a name, as seen from a run."""
+        held = self.store.identity(scope, run.run_no, key)
+        return None if held is None else (held.run_id, held.call_seq)
+
     def call_in(self, run: RunRecord, state: CallState, seq: int = 1, **fields: Any) -> RunRecord:
         """Give a run a call that stands in this state; answers the run as it is then."""
         first, *rest = _WAYS.get(state, (state,))
@@ -215,6 +259,12 @@ def call(seq: int, state: CallState = CallState.SUCCEEDED, **fields: Any) -> Cal
 def changed(seq: int, state: CallState, **fields: Any) -> CallChange:
     """A call's next state."""
     return CallChange(**({"seq": seq, "state": state, "attempt": 1, "epoch": 1} | fields))
+
+
+def taking(seq: int, key: str, **fields: Any) -> Take:
+    """The wish for the name of an action."""
+    given: dict[str, Any] = {"scope": IdentityScope.STORE, "args_digest": hashlib.sha256(key.encode()).digest()}
+    return Take(seq=seq, key=key, **(given | fields))
 
 
 def asking(request_id: str, seq: int = 1, attempt: int = 1) -> RequestRecord:
