@@ -57,7 +57,7 @@ _SDK_ANSWERS = {
 _READ_ONCE = (abc.Iterator, abc.AsyncIterator, abc.AsyncIterable, abc.Awaitable)
 
 _REGISTER = "Give the class a codec with `register_codec(TheClass, encode=..., decode=...)`, or use a dataclass."
-_COLLECT = "Collect it first: use a list, or the final aggregate of the stream."
+_COLLECT = f"Collect it first: use a list.  {values.FINAL_ANSWER}"
 
 
 def digest(data: bytes) -> bytes:

@@ -1,8 +1,9 @@
 """How errors are sorted, and how long to wait before the next attempt.
 
 An exception is sorted by the first of these that knows it: the user's own table, the exception's own say
-(`NotApplied`), the HTTP status it carries, the names of its types, and last its built-in bases.  Names, not types,
-because the clients that raise them (httpx, requests, the model SDKs) are never imported here.
+(`NotApplied`), the HTTP status it carries, the type that a provider gave the error in the middle of a stream (whose
+status was 200 long before), the names of its types, and last its built-in bases.  Names, not types, because the
+clients that raise them (httpx, requests, the model SDKs) are never imported here.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ _STATUS_CODES: dict[int, ErrorClass] = {
     409: ErrorClass.PERMANENT,
     425: ErrorClass.TRANSIENT,
     429: ErrorClass.RATE_LIMITED,
+}
+
+_STREAMED_TYPES: dict[str, ErrorClass] = {
+    "api_error": ErrorClass.TRANSIENT,
+    "overloaded_error": ErrorClass.TRANSIENT,
+    "rate_limit_error": ErrorClass.RATE_LIMITED,
+    "rate_limit_exceeded": ErrorClass.RATE_LIMITED,
+    "server_error": ErrorClass.TRANSIENT,
+    "timeout_error": ErrorClass.TRANSIENT,
 }
 
 _TYPE_NAMES: dict[str, ErrorClass] = {
@@ -86,6 +96,9 @@ def _classified(error: BaseException, extra: Mapping[type[BaseException], ErrorC
     status = status_code(error)
     if status is not None:
         return Sorted(_of_status(status), retry_after(error, wall_ms))
+    named = attribute(error, "type")
+    if isinstance(named, str) and named in _STREAMED_TYPES:
+        return Sorted(_STREAMED_TYPES[named], retry_after(error, wall_ms))
     for kind in type(error).__mro__:
         if kind.__name__ in _TYPE_NAMES and kind.__module__ != "builtins":
             return Sorted(_TYPE_NAMES[kind.__name__], retry_after(error, wall_ms))

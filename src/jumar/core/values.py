@@ -39,6 +39,10 @@ _JSON_TYPES = frozenset({type(None), bool, int, float, str, list, dict})
 
 _REGISTER = "Give the class a codec with `register_codec(TheClass, encode=..., decode=...)`, or return plain data."
 _ANNOTATE = "Annotate it with the value's own type, so that it comes back as what it was; or use plain JSON."
+FINAL_ANSWER = (
+    "Return what the stream sums up to (`get_final_message()`, `get_final_completion()`, `get_final_response()`). "
+    "`run.decide` also takes what an SDK's `.stream(...)` returns, or a generator whose return value is the answer."
+)
 _TELL_APART = (
     "Annotate it with the value's own class; classes that look alike in JSON need a Literal field that differs."
 )
@@ -171,7 +175,7 @@ def plain_hook(value: Any) -> Any:
         return int.__int__(value)
     if isinstance(value, float):
         return float.__float__(value)
-    raise _Unwritable(_refusal_of(value) or f"is a `{name_of(type(value))}`, for which there is no codec", _REGISTER)
+    raise _refusal_of(value) or _Unwritable(f"is a `{name_of(type(value))}`, for which there is no codec", _REGISTER)
 
 
 def _dump_pydantic(value: Any) -> Any:
@@ -182,21 +186,24 @@ def _dump_pydantic(value: Any) -> Any:
     return written
 
 
-def _refusal_of(value: Any) -> str | None:
+def _refusal_of(value: Any) -> _Unwritable | None:
     """Why a value of this sort can never be stored, or None where its type is merely unknown."""
     kind = type(value)
+    name = name_of(kind)
     if is_sdk_stream(kind):
-        return f"is a raw stream (`{name_of(kind)}`); record its final aggregate instead"
+        return _Unwritable(f"is a raw stream (`{name}`); record its final aggregate instead", FINAL_ANSWER)
     if inspect.isgenerator(value) or inspect.isasyncgen(value):
-        return "is a generator; a generator can be read only once; return a list"
+        return _Unwritable("is a generator; a generator can be read only once; return a list", FINAL_ANSWER)
     if inspect.isawaitable(value):
-        return f"is a `{name_of(kind)}` that was never awaited; await it and return its result"
+        return _Unwritable(f"is a `{name}` that was never awaited; await it and return its result")
     if hasattr(kind, "__next__") or hasattr(kind, "__anext__"):
-        return f"is a `{name_of(kind)}`; an iterator can be read only once; return a list"
+        return _Unwritable(f"is a `{name}`; an iterator can be read only once; return a list")
+    if hasattr(kind, "iter_bytes") or hasattr(kind, "aiter_bytes"):
+        return _Unwritable(f"is a `{name}`, an answer of a server with its connection; return its data, as `.json()`")
     if inspect.isroutine(value):
-        return f"is a function (`{getattr(value, '__name__', name_of(kind))}`), which is not data"
+        return _Unwritable(f"is a function (`{getattr(value, '__name__', name)}`), which is not data")
     if isinstance(value, type):
-        return f"is the class `{name_of(value)}` itself, which is not data"
+        return _Unwritable(f"is the class `{name_of(value)}` itself, which is not data")
     return None
 
 
@@ -271,7 +278,7 @@ def _look(value: Any, plain: bool) -> _Inside:
         _look_at_scalar(value)
         return []
     if plain:
-        raise _Unwritable(_refusal_of(value) or f"is a `{name_of(kind)}`, which plain JSON cannot hold", _ANNOTATE)
+        raise _refusal_of(value) or _Unwritable(f"is a `{name_of(kind)}`, which plain JSON cannot hold", _ANNOTATE)
     if isinstance(value, (set, frozenset)):
         return [("[...]", item) for item in value]
     if has_fields(kind):

@@ -10,6 +10,7 @@ from jumar.engine.drivers.aio import adrive, adrive_in_turn
 from jumar.engine.flows.calls import Call, perform
 from jumar.errors import UsageError
 from jumar.harness.face import Face
+from jumar.harness.streams import AsyncStreamed, Streamed
 from jumar.harness.tools import Bound, Tool, spec_of
 
 P = ParamSpec("P")
@@ -51,6 +52,31 @@ class AsyncRun(Face):
         key: str | None = ...,
         retries: int = ...,
         timeout: float | None = ...,
+        on_event: Callable[[Any], Any] | None = ...,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def decide(
+        self,
+        model: Callable[..., AsyncStreamed[T]],
+        *args: Any,
+        returns: None = ...,
+        key: str | None = ...,
+        retries: int = ...,
+        timeout: float | None = ...,
+        on_event: Callable[[Any], Any] | None = ...,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def decide(
+        self,
+        model: Callable[..., Streamed[T]],
+        *args: Any,
+        returns: None = ...,
+        key: str | None = ...,
+        retries: int = ...,
+        timeout: float | None = ...,
+        on_event: Callable[[Any], Any] | None = ...,
         **kwargs: Any,
     ) -> Coroutine[Any, Any, T]: ...
     @overload
@@ -62,6 +88,7 @@ class AsyncRun(Face):
         key: str | None = ...,
         retries: int = ...,
         timeout: float | None = ...,
+        on_event: Callable[[Any], Any] | None = ...,
         **kwargs: Any,
     ) -> Coroutine[Any, Any, T]: ...
     @overload
@@ -73,6 +100,7 @@ class AsyncRun(Face):
         key: str | None = ...,
         retries: int = ...,
         timeout: float | None = ...,
+        on_event: Callable[[Any], Any] | None = ...,
         **kwargs: Any,
     ) -> Coroutine[Any, Any, T]: ...
     def decide(
@@ -83,10 +111,11 @@ class AsyncRun(Face):
         key: str | None = None,
         retries: int = 2,
         timeout: float | None = None,
+        on_event: Callable[[Any], Any] | None = None,
         **kwargs: Any,
     ) -> Coroutine[Any, Any, Any]:
         """Ask a model; see `Run.decide`."""
-        return self._asked("decide", self._decision(model, args, kwargs, returns, key, retries, timeout))
+        return self._asked("decide", self._decision(model, args, kwargs, returns, key, retries, timeout, on_event))
 
     @overload
     def value(

@@ -16,6 +16,7 @@ from jumar.engine.policy import Codec, ToolPolicy
 from jumar.engine.scope import Scope, branch_here, this_thread
 from jumar.errors import NotStorable, ToolNotAllowed, UsageError
 from jumar.harness.binding import hints_of
+from jumar.harness.streams import answer_type, keeps_parsed, reading
 from jumar.harness.tools import ToolSpec
 
 
@@ -64,19 +65,20 @@ def decision_call(
     kwargs: dict[str, Any],
     returns: Any,
     key: str | None,
+    on_event: Callable[[Any], Any] | None,
     options: dict[str, Any],
     home: Any,
+    *,
+    waits: bool,
 ) -> Call:
     """A prepared call of a model.  Its prompt is kept as a digest only."""
     if not callable(model):
         raise UsageError(f"decide takes a function that asks the model, not {type(model).__name__}")
-    codec: Codec
-    if returns is None:
-        codec = codec_for((hints_of(model, None) or {}).get("return", Any))
-    else:
-        codec = AnswerCodec(codec_for(returns))
+    annotation = answer_type((hints_of(model, None) or {}).get("return", Any)) if returns is None else returns
+    codec: Codec = codec_for(annotation) if returns is None else AnswerCodec(codec_for(returns))
     policy = ToolPolicy(CallKind.DECISION, name_of(model, "decide"), Effect.READ, codec, **options)
-    call = Call(live, policy, model, args, kwargs, _prompt(args, kwargs), key)
+    body = reading(model, on_event, timeout=policy.timeout, waits=waits, keeps_parsed=keeps_parsed(annotation))
+    call = Call(live, policy, body, args, kwargs, _prompt(args, kwargs), key)
     return prepare(call, branch_here(live, home))
 
 

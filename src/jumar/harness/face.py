@@ -106,9 +106,12 @@ class Face:
         key: str | None,
         retries: int,
         timeout: float | None,
+        on_event: Callable[[Any], Any] | None,
     ) -> Call:
         options = {"retries": whole("retries", retries), "timeout": seconds("timeout", timeout, zero=False)}
-        return decision_call(self._live, model, args, kwargs, returns, key, options, self._home())
+        return decision_call(
+            self._live, model, args, kwargs, returns, key, on_event, options, self._home(), waits=self._waits
+        )
 
     def _value(self, name: str, source: Any, returns: Any, key: str | None) -> Call:
         check_label("a value", name)

@@ -9,6 +9,7 @@ from jumar.engine.drivers.plain import drive
 from jumar.engine.flows.calls import perform
 from jumar.engine.scope import this_thread
 from jumar.harness.face import Face
+from jumar.harness.streams import Streamed
 from jumar.harness.tools import Bound, Tool
 
 P = ParamSpec("P")
@@ -41,6 +42,19 @@ class Run(Face):
         key: str | None = ...,
         retries: int = ...,
         timeout: float | None = ...,
+        on_event: Callable[[Any], Any] | None = ...,
+        **kwargs: Any,
+    ) -> T: ...
+    @overload
+    def decide(
+        self,
+        model: Callable[..., Streamed[T]],
+        *args: Any,
+        returns: None = ...,
+        key: str | None = ...,
+        retries: int = ...,
+        timeout: float | None = ...,
+        on_event: Callable[[Any], Any] | None = ...,
         **kwargs: Any,
     ) -> T: ...
     @overload
@@ -52,6 +66,7 @@ class Run(Face):
         key: str | None = ...,
         retries: int = ...,
         timeout: float | None = ...,
+        on_event: Callable[[Any], Any] | None = ...,
         **kwargs: Any,
     ) -> T: ...
     def decide(
@@ -62,14 +77,21 @@ class Run(Face):
         key: str | None = None,
         retries: int = 2,
         timeout: float | None = None,
+        on_event: Callable[[Any], Any] | None = None,
         **kwargs: Any,
     ) -> Any:
         """Ask a model: `model(*args, **kwargs)`, once; its answer is recorded, of its prompt only a digest.
 
         With `returns=Plan` the answer is a Plan, or the JSON text of one.  Usage is read from the answer's `usage`,
         or from the second of a pair (answer, Usage).
+
+        A stream is read to its end, and what it sums up to is recorded: of a generator its return value, of what an
+        SDK's `.stream(...)` returns the final message.  `on_event(event)` gets each event as it arrives, of each
+        attempt anew; never on replay.
         """
-        return drive(perform(self._decision(model, args, kwargs, returns, key, retries, timeout)), self._live.io)
+        return drive(
+            perform(self._decision(model, args, kwargs, returns, key, retries, timeout, on_event)), self._live.io
+        )
 
     @overload
     def value(self, name: str, source: Callable[[], T], *, returns: Any = ..., key: str | None = ...) -> T: ...
