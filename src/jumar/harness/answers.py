@@ -2,8 +2,9 @@
 
 Two things set it apart.  It may be only the beginning of an answer: a connection that is closed too early, but in good
 order, looks to an SDK like the end of the stream, and only the missing reason to stop gives it away.  And it is of a
-subclass, `Parsed...`, whose extra fields hold what the SDK read out of the text; providers refuse them where the
-message is sent back as a part of a conversation.  Where nothing was asked to be parsed the extra fields are dropped.
+subclass, `Parsed...`, with extra fields: what the SDK read out of the text, and the numbers by which it put the pieces
+together.  Some providers refuse them where the message is sent back as a part of a conversation, so they are dropped
+where a program cannot miss them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,8 @@ from typing import Any
 
 from jumar.core.values import is_sdk_model
 
-_PARSED: dict[str, Any] = {
-    "choices": {
-        "__all__": {"message": {"parsed": True, "tool_calls": {"__all__": {"function": {"parsed_arguments": True}}}}}
-    },
-    "output": {"__all__": {"parsed_arguments": True, "content": {"__all__": {"parsed": True}}}},
-}
+_TOOL_CALLS: dict[str, Any] = {"tool_calls": {"__all__": {"index": True, "function": {"parsed_arguments": True}}}}
+_OUTPUT: dict[str, Any] = {"__all__": {"parsed_arguments": True, "content": {"__all__": {"parsed": True}}}}
 
 
 def is_summed_up(answer: Any) -> bool:
@@ -42,17 +39,26 @@ def is_whole(answer: Any) -> bool:
 
 
 def as_created(answer: Any) -> Any:
-    """A summed up answer as the class that `create` answers; as it is where something was asked to be parsed."""
+    """A summed up answer as the class that `create` answers.
+
+    Arguments of tools that the SDK parsed are dropped, as the text they come from is there; a message's `parsed` is
+    dropped where there is none.
+    """
     kind: Any = type(answer)
     created = _created(kind)
     if created is None:
         return answer
-    fields = answer.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False, exclude=_PARSED)
+    message = _TOOL_CALLS if _has_parsed(answer) else {**_TOOL_CALLS, "parsed": True}
+    excluded = {"choices": {"__all__": {"message": message}}, "output": _OUTPUT}
+    fields = answer.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False, exclude=excluded)
     return created.construct(**fields)
 
 
 @lru_cache(maxsize=256)
 def _created(kind: Any) -> Any:
-    if any(argument is not type(None) for argument in kind.__pydantic_generic_metadata__["args"]):
-        return None
     return next((base for base in kind.__mro__ if is_sdk_model(base) and not base.__name__.startswith("Parsed")), None)
+
+
+def _has_parsed(answer: Any) -> bool:
+    choices = getattr(answer, "choices", None) or ()
+    return any(getattr(getattr(choice, "message", None), "parsed", None) is not None for choice in choices)
