@@ -105,12 +105,12 @@ class Engine:
             return (yield from stored_end(agent, taken))
         claimed, sent_at = taken
         try:
-            records = yield from self._records(claimed.run)
+            records = yield from self._replayed(claimed.run, agent)
         except JumarError:
             # What is recorded cannot be read, so nothing may be done; the lease is given back for whoever mends it.
             yield from release(self._live(claimed.run, owner, [], sent_at, recovered=True))
             raise
-        _log_claim(claimed, agent.name, records)
+        _log_claim(claimed, agent, records)
         recovered = claimed.run.epoch > 1
         return (yield from self._driven(claimed.run, owner, records, agent, faces, value, sent_at, recovered=recovered))
 
@@ -189,7 +189,7 @@ class Engine:
                 return ended
             # The answer that the run was about to wait for is there: go through it again under the same lease.
             run, recovered = (yield from self._run(run.run_id)), True
-            records = yield from self._records(run)
+            records = yield from self._replayed(run, agent)
             sent_at = live.progress_at
 
     def _live(self, run: RunRecord, owner: str, records: list[CallRecord], sent_at: int, *, recovered: bool) -> LiveRun:
@@ -210,24 +210,20 @@ class Engine:
             raise IntegrityError(f"run {run_id} has vanished from the store")
         return run
 
+    def _replayed(self, run: RunRecord, agent: AgentPlan) -> Flow[list[CallRecord]]:
+        """The calls that the agent is taken through again: none of a loop agent, which goes on where it stands."""
+        return [] if agent.loop is not None else (yield from self._records(run))
+
     def _records(self, run: RunRecord) -> Flow[list[CallRecord]]:
         run_no = run.run_no
         return (yield from Load(lambda store: store.calls(run_no)))
 
 
-def _log_claim(claimed: Claimed, agent: str, records: list[CallRecord]) -> None:
+def _log_claim(claimed: Claimed, agent: AgentPlan, records: list[CallRecord]) -> None:
     run = claimed.run
     how = "taken over" if claimed.taken_over else "resumed"
-    log(
-        INFO,
-        run.run_id,
-        None,
-        "a run of %s is %s, with %d recorded calls (epoch %d)",
-        agent,
-        how,
-        len(records),
-        run.epoch,
-    )
+    what = f"{len(records)} recorded calls" if agent.loop is None else f"{run.step} recorded turns"
+    log(INFO, run.run_id, None, "a run of %s is %s, with %s (epoch %d)", agent.name, how, what, run.epoch)
     if not claimed.uncertain:
         return
     for record in records:

@@ -16,7 +16,7 @@ from jumar.core.naming import checkpoint_name
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RunRecord
 from jumar.core.replay import ReplayTable
 from jumar.core.requests import Lane
-from jumar.core.states import Control, EventKind, Level
+from jumar.core.states import Control, EventKind, Level, Phase
 from jumar.engine.io import IO
 from jumar.engine.policy import Settings
 from jumar.engine.scope import Branch
@@ -125,7 +125,8 @@ class LiveRun:
         self.wall = io.wall
         self.recovered = recovered
         self.phase = run.phase
-        self.step_index = 0  # an agent that runs again from the top enters its steps again
+        # A function agent runs again from the top and enters its steps again; a loop agent goes on where it stands.
+        self.step_index = 0 if run.phase is Phase.IN_CODE else run.step
         self.generation = run.generation
         self.lane = Lane(run.version)
         self.control: int = run.control.value
@@ -193,6 +194,16 @@ class LiveRun:
             elif self.halt.wait is not None:
                 self.halt = Halt(_both(self.halt.wait, wait), None)
             return self.halt.signal()
+
+    def put_off(self) -> Wait | None:
+        """Take a latched wait back, because others of the same decision can still go out; None where nothing but an
+        error or an order is latched.  Whoever took it latches it again with `wait`.
+        """
+        with self.lock:
+            if self.halt is None or self.halt.wait is None:
+                return None
+            wait, self.halt = self.halt.wait, None
+            return wait
 
     def order(self, control: int) -> None:
         """Latch an operator's order; it outranks whatever the run waits for.  What is in flight is still recorded."""
@@ -271,6 +282,18 @@ class LiveRun:
             seq = self._next_seq
             self._next_seq = seq + 1
             return seq, self.table.next_ordinal(step, tool)
+
+    def take_numbers(self, count: int) -> int:
+        """The first of so many numbers in a row, for new calls."""
+        with self.lock:
+            first = self._next_seq
+            self._next_seq = first + count
+            return first
+
+    def go_on_after(self, seq: int) -> None:
+        """The newest call on record has this number."""
+        with self.lock:
+            self._next_seq = max(self._next_seq, seq + 1)
 
     def branch(self, path: str, parent: Branch | None = None) -> Branch:
         """A new branch, with whatever of it is recorded; `parent` waits for its end."""

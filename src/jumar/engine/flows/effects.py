@@ -6,7 +6,7 @@ knows that it may have been sent.  How each end is judged stands in `core.uncert
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jumar.core.changes import CallChange
 from jumar.core.failures import Sorted, backoff
@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
 
 
-def make_read(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
+class Record(Protocol):
+    """What records the value that a read returned, and answers what is made of it."""
+
+    def __call__(
+        self, call: Call, attempt: int, value: Any, started_at: int, ended_at: int, *, new: bool
+    ) -> Flow[Any]: ...
+
+
+def make_read(call: Call, attempt: int, *, new: bool, record: Record = record_success) -> Flow[Any]:
     """Run a read and record its result; try again after a passing error while the tool's retries last."""
     live = call.live
     last = _last(call, attempt)
@@ -40,7 +48,7 @@ def make_read(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
             live.end(call.seq)
         error = None if ended.timed_out else ended.error
         if error is None and not ended.timed_out:
-            return (yield from record_success(call, attempt, ended.value, ended.started_at, ended.ended_at, new=new))
+            return (yield from record(call, attempt, ended.value, ended.started_at, ended.ended_at, new=new))
         if error is not None and not isinstance(error, Exception):
             note_given_up(call, attempt, error, CallState.FAILED, new=new, ended=ended)
             raise error

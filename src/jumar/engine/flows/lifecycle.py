@@ -24,11 +24,13 @@ from jumar.engine.flows.advance import leave
 from jumar.engine.flows.calls import diverged
 from jumar.engine.flows.ended import Ended, reread
 from jumar.engine.flows.giving_up import settle_given_up
+from jumar.engine.flows.loop import no_function, run_loop
 from jumar.engine.flows.orders import obey
 from jumar.engine.flows.outcomes import not_storable
+from jumar.engine.flows.planning import LoopPlan
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, log
-from jumar.engine.policy import Settings
+from jumar.engine.policy import Codec, Settings
 from jumar.engine.scope import Scope
 from jumar.errors import (
     CallFailed,
@@ -48,15 +50,18 @@ _LOOK_SECONDS = 0.25  # how often a waiting resume looks whether the lease was r
 
 
 class AgentPlan(Struct, frozen=True):
-    """How an agent is run: its body, and the types of what goes in and comes out."""
+    """How an agent is run: its body, and the types of what goes in and comes out.  A loop agent has a plan of its own
+    in `loop`.
+    """
 
     name: str
     version: str
     body: Callable[..., Any]
     input_codec: TypedCodec
-    output_codec: TypedCodec
+    output_codec: Codec
     tools: frozenset[str] | None
     waits: bool  # an async agent, whose calls are awaited
+    loop: LoopPlan | None = None
 
 
 def input_artifact(codec: TypedCodec, value: Any) -> tuple[Artifact, Any]:
@@ -79,7 +84,7 @@ def start(
         agent=agent.name,
         agent_version=agent.version,
         task=task,
-        phase=Phase.IN_CODE,
+        phase=Phase.IN_CODE if agent.loop is None else Phase.READY_TO_DECIDE,
         input=artifact,
         at=wall,
         owner=owner,
@@ -172,7 +177,14 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
     """Run the agent and record how it ended.  None where the run was to wait, and what it waited for arrived
     meanwhile: the caller takes the agent through it again under the same lease.
     """
-    ended: Attempt = yield Invoke(agent.body, (face, value), {}, Scope(live, live.root, waits=agent.waits))
+    ended: Attempt
+    if agent.loop is not None:
+        ended = yield from run_loop(live, agent.loop, face, value)
+    else:
+        if live.phase is not Phase.IN_CODE:
+            live.stop(no_function(live))
+            return (yield from _halted(live))
+        ended = yield Invoke(agent.body, (face, value), {}, Scope(live, live.root, waits=agent.waits))
     if live.halt is not None or ended.error is None or isinstance(ended.error, Exception):
         yield from _in_flight_settled(live)  # but not where the process is being stopped, by Ctrl-C say
     try:

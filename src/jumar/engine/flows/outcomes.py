@@ -16,7 +16,7 @@ from jumar.core.failures import classify, short_message
 from jumar.core.limits import INLINE_BYTES, check_size
 from jumar.core.records import Artifact, CallRecord, Failure, Usage
 from jumar.core.requests import Attempt, Flow, Load, Sleep
-from jumar.core.states import CallKind, CallState, ErrorClass
+from jumar.core.states import CallKind, CallState, ErrorClass, Phase
 from jumar.core.store import Store
 from jumar.core.uncertain import Ended
 from jumar.core.usage import split_usage, usage_by
@@ -81,7 +81,7 @@ def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_
         # The value itself may say that it was none: a person's answer that is not of the tool's type.
         failure = exceptions.unstorable_result(value if isinstance(value, NotStorable) else not_storable(error))
         data, decoded = _text_of_a_model(policy.kind, value), None
-    yield from _record(call, _SUCCEEDED, attempt, data, failure, usage, started_at, ended_at, new=new)
+    yield from record_end(call, _SUCCEEDED, attempt, data, failure, usage, started_at, ended_at, new=new)
     if failure is not None:
         raise raised(call, failure)
     return decoded
@@ -105,13 +105,22 @@ def _text_of_a_model(kind: CallKind, value: Any) -> bytes | None:
 
 
 def record_failure(
-    call: Call, attempt: int, failure: Failure, started_at: int, ended_at: int, *, new: bool, freed: bool = False
+    call: Call,
+    attempt: int,
+    failure: Failure,
+    started_at: int,
+    ended_at: int,
+    *,
+    new: bool,
+    freed: bool = False,
+    usage: Usage | None = None,
 ) -> Flow[Ack]:
     """Record that the call failed for good; `freed` gives up the name of its action, where it has one."""
-    return _record(call, CallState.FAILED, attempt, None, failure, None, started_at, ended_at, new=new, freed=freed)
+    state = CallState.FAILED
+    return record_end(call, state, attempt, None, failure, usage, started_at, ended_at, new=new, freed=freed)
 
 
-def _record(
+def record_end(
     call: Call,
     state: CallState,
     attempt: int,
@@ -123,16 +132,21 @@ def _record(
     *,
     new: bool,
     freed: bool = False,
+    planned: tuple[CallRecord, ...] = (),
+    kept: tuple[Artifact, ...] = (),
+    through: tuple[Phase, ...] = (),
 ) -> Flow[Ack]:
-    """The advance that records how a call ended."""
+    """The advance that records how a call ended; with it come the calls that a decision has `planned`, what is `kept`
+    of their arguments, and the phases that the run passes through.
+    """
     inline, name = data, None
-    artifacts: tuple[Artifact, ...] = ()
+    artifacts = kept
     if data is not None and len(data) > INLINE_BYTES:
         inline, name = None, digest(data)
-        artifacts = (Artifact(name, data),)
+        artifacts = (*artifacts, Artifact(name, data))
     checksum = call.checksum(state, inline if name is None else name, failure)
     if new:
-        record, kept = new_record(
+        record, large = new_record(
             call,
             state,
             attempt,
@@ -144,7 +158,8 @@ def _record(
             ended_at=ended_at,
             checksum=checksum,
         )
-        return advance(call.live, calls=(record,), artifacts=kept + artifacts, phase=call.phase_after)
+        calls = (record, *planned)
+        return advance(call.live, calls=calls, artifacts=large + artifacts, phase=call.phase_after, through=through)
     change = CallChange(
         seq=call.seq,
         state=state,
@@ -159,7 +174,15 @@ def _record(
         checksum=checksum,
     )
     frees = (call.seq,) if freed and call.identity is not None else ()
-    return advance(call.live, changes=(change,), artifacts=artifacts, frees=frees, phase=call.phase_after)
+    return advance(
+        call.live,
+        calls=planned,
+        changes=(change,),
+        artifacts=artifacts,
+        frees=frees,
+        phase=call.phase_after,
+        through=through,
+    )
 
 
 def new_record(
