@@ -57,7 +57,7 @@ def load_agent(target: str) -> tuple[str, Harness, str]:
 
 def _agent(harness: Harness, app: str, name: str) -> str:
     """An agent by its own name, or by the name its function has in the module."""
-    agents = harness._agents
+    agents = harness.agents
     if name in agents:
         return name
     function = getattr(sys.modules.get(harness_module(app)), name, None)

@@ -21,7 +21,7 @@ def examined(harness: Harness) -> Report:
     try:
         return harness.doctor()
     except IntegrityError as error:
-        return Report(harness._address(), 0, 0, 0, 0, 0, (Finding(_DATABASE, error.what),))
+        return Report(harness.address, 0, 0, 0, 0, 0, (Finding(_DATABASE, error.what),))
 
 
 def recovery(harness: Harness, report: Report) -> list[str]:

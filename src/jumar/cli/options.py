@@ -149,7 +149,7 @@ def using_store(harness: Harness, options: Options) -> Iterator[None]:
 
 
 def _require_database(harness: Harness) -> None:
-    address = harness._address()
+    address = harness.address
     path = address.removeprefix(SQLITE)
     if not address.startswith(SQLITE) or Path(path).exists():
         return

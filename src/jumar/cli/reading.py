@@ -49,7 +49,7 @@ def answered_call(harness: Harness, run_id: str, call: str) -> CallRecord | None
 
 def not_happened_from(harness: Harness, call: CallRecord) -> int | None:
     """From when on (ms since 1970) "it did not happen" is acted upon; None where the call's tool is not known here."""
-    spec = harness._tools.get(call.tool)
+    spec = harness.tools.get(call.tool)
     if spec is None:
         return None
     policy, settings, clock = spec.policy, harness._settings, harness._open().store.now()

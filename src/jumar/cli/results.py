@@ -34,7 +34,7 @@ def report(harness: Harness, result: RunResult[Any], options: Options) -> None:
     run = info_of(harness, result.run_id)
     assert run is not None
     short = short_id(harness, run.run_id)
-    is_kept = harness._address() != "memory:"
+    is_kept = harness.address != "memory:"
     steps = next_steps(options, short, run, result.waiting_on, now_ms())
     if not is_kept:  # no other process will ever see the run
         steps = [NextStep(step.reason) for step in steps if run.status == "WAITING"]

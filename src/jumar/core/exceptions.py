@@ -8,7 +8,7 @@ the declared types and the types below them: an import path never comes out of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -81,6 +81,13 @@ def comes_from(error: BaseException, *calls: int) -> None:
     """Note on an exception the numbers of the calls whose recorded failure it is."""
     with suppress(Exception):  # one that takes no attributes
         setattr(error, _CALLS, calls)
+
+
+def comes_from_all(failure: BaseException, errors: Iterable[BaseException | None]) -> None:
+    """Note on the failure that stands for several errors, as that of a gather does, the calls of all of them."""
+    calls = {call for error in errors for call in calls_of(error)}
+    if calls:
+        comes_from(failure, *sorted(calls))
 
 
 def calls_of(error: BaseException | None) -> tuple[int, ...]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, overload
 
 from jumar.engine.drivers.aio import adrive, adrive_in_turn
 from jumar.engine.flows.calls import Call, perform
 from jumar.errors import UsageError
+from jumar.harness.asking import UNSET
 from jumar.harness.face import Face
 from jumar.harness.streams import AsyncStreamed, Streamed
 from jumar.harness.tools import Bound, Tool, spec_of
@@ -130,6 +132,58 @@ class AsyncRun(Face):
     def value(self, name: str, source: Any, *, returns: Any = None, key: str | None = None) -> Coroutine[Any, Any, Any]:
         """Record a value once; see `Run.value`."""
         return self._asked("value", self._value(name, source, returns, key))
+
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        returns: type[T],
+        choices: None = ...,
+        expires: float | None = ...,
+        default: T = ...,
+        key: str | None = ...,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        choices: Sequence[str],
+        returns: None = ...,
+        expires: float | None = ...,
+        default: str = ...,
+        key: str | None = ...,
+    ) -> Coroutine[Any, Any, str]: ...
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        choices: None = ...,
+        returns: None = ...,
+        expires: float | None = ...,
+        default: Any = ...,
+        key: str | None = ...,
+    ) -> Coroutine[Any, Any, Any]: ...
+    def ask(
+        self,
+        question: str,
+        *,
+        choices: Sequence[str] | None = None,
+        returns: Any = None,
+        expires: float | None = None,
+        default: Any = UNSET,
+        key: str | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Ask a person; see `Run.ask`."""
+        return adrive(self._ask(question, choices, returns, expires, default, key), self._live.io)
+
+    def sleep(
+        self, seconds: float | None = None, *, until: datetime | None = None, key: str | None = None
+    ) -> Coroutine[Any, Any, None]:
+        """Sleep durably; see `Run.sleep`."""
+        return adrive(self._sleep(seconds, until, key), self._live.io)
 
     @overload
     async def gather(self, a: Item[A], /) -> tuple[A]: ...

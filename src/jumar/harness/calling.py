@@ -43,13 +43,13 @@ def tool_call(
         spec.function,
         args,
         kwargs,
-        _encoded(spec.name, bound),
+        encoded(spec.name, bound),
         spec.key,
     )
     return prepare(call, branch_here(live, home))
 
 
-def _encoded(name: str, bound: dict[str, Any]) -> bytes:
+def encoded(name: str, bound: dict[str, Any]) -> bytes:
     try:
         return encode_arguments(bound)
     except NotStorable as error:
@@ -140,11 +140,11 @@ def value_call(live: LiveRun, name: str, source: Any, returns: Any, key: str | N
 def mark_call(live: LiveRun, kind: CallKind, details: dict[str, Any], home: Any) -> Call:
     """A prepared call that marks where the run stands."""
     policy = ToolPolicy(kind, kind.label, Effect.READ, codec_for(Any))
-    call = Call(live, policy, _nothing, (), {}, _encoded(kind.label, details), None)
+    call = Call(live, policy, nothing, (), {}, encoded(kind.label, details), None)
     return prepare(call, branch_here(live, home))
 
 
-def _nothing() -> None:
+def nothing() -> None:
     return None
 
 

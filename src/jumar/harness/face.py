@@ -7,24 +7,29 @@ show.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from jumar.core.codec import codec_for, encode_arguments
+from jumar.core.exceptions import comes_from_all
 from jumar.core.failures import short_message
 from jumar.core.naming import check_label
 from jumar.core.references import check_references
 from jumar.core.requests import Attempt, Flow
 from jumar.core.states import CallKind, Level
+from jumar.engine.flows.asking import ask
 from jumar.engine.flows.calls import Call, mark, prepare
 from jumar.engine.flows.fan import fan_out, first_failure
+from jumar.engine.flows.sleeping import sleep
 from jumar.engine.live import LiveRun
 from jumar.engine.policy import ToolPolicy
 from jumar.engine.scope import branch_here
 from jumar.engine.steps import Step
 from jumar.errors import MapFailed, NotSupported, UsageError
+from jumar.harness.asking import ask_call, sleep_call
 from jumar.harness.calling import decision_call, label_of, mark_call, tool_call, value_call
 from jumar.harness.options import effect_named, seconds, several, whole
 from jumar.harness.tools import Bound, is_tool, spec_of
@@ -117,6 +122,14 @@ class Face:
         check_label("a value", name)
         return value_call(self._live, name, source, returns, key, self._home())
 
+    def _ask(
+        self, question: str, choices: Any, returns: Any, expires: float | None, default: Any, key: str | None
+    ) -> Flow[Any]:
+        return ask(*ask_call(self._live, question, choices, returns, expires, default, key, self._home()))
+
+    def _sleep(self, length: float | None, until: datetime | None, key: str | None) -> Flow[None]:
+        return sleep(*sleep_call(self._live, length, until, key, self._home()))
+
     def _checkpoint(self, name: str, refs: Iterable[str]) -> Flow[None]:
         check_label("a checkpoint", name)
         checked = check_references(refs, self._live.settings.reference_kinds)
@@ -168,6 +181,7 @@ class Face:
         if isinstance(failure, StopIteration):  # would end this flow instead of failing it
             raise RuntimeError(f"an item of gather raised StopIteration: {short_message(failure)}") from failure
         if failure is not None:
+            comes_from_all(failure, [attempt.error for attempt in ended])
             raise failure
         return [attempt.value for attempt in ended]
 

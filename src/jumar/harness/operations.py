@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import getpass
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jumar.core.changes import Ack, Answer, Refusal
-from jumar.core.codec import TypedCodec, codec_for
-from jumar.core.limits import MAX_LABEL, check_size
-from jumar.core.naming import is_storable, storable
-from jumar.core.records import RequestRecord, RunRecord
+from jumar.core.records import RunRecord
 from jumar.core.requests import Flow
-from jumar.core.states import RequestKind, Status, Verdict
+from jumar.core.states import Control, Status
 from jumar.core.store import Store
-from jumar.core.verdicts import Happened, NotHappened
 from jumar.engine.engine import Engine
 from jumar.engine.flows.ended import Ended
 from jumar.engine.live import LiveRun
 from jumar.engine.policy import Settings
-from jumar.errors import NotStorable, RequestNotFound, RunNotFound, UsageError
+from jumar.errors import RunNotFound, UsageError
 from jumar.harness.agents import AgentSpec
-from jumar.harness.results import Report, RunResult, result_of
+from jumar.harness.answering import Answering, check_note, user
+from jumar.harness.results import Report, RunResult, WaitingOn, result_of
 from jumar.harness.tools import ToolSpec
-from jumar.harness.views import still_asked
+from jumar.harness.views import waiting_on
 from jumar.stores.opening import open_store
 
 Waiting = Callable[[float], None] | None
@@ -68,20 +62,24 @@ class Operations:
         drive(self._engine.start_flow(spec.plan, value, identifier, task), self._engine.io)
         return identifier
 
-    def resume(self, spec: AgentSpec, run_id: str, wait: bool, waiting: Waiting) -> RunResult[Any]:
+    def resume(
+        self, spec: AgentSpec, run_id: str, wait: bool, waiting: Waiting, *, asked: bool = True
+    ) -> RunResult[Any]:
         """Take a run over and drive it on."""
-        return self._drive(spec, self._resume_flow(spec, run_id, wait, waiting))
+        return self._drive(spec, self._resume_flow(spec, run_id, wait, waiting, asked))
 
-    async def aresume(self, spec: AgentSpec, run_id: str, wait: bool, waiting: Waiting) -> RunResult[Any]:
+    async def aresume(
+        self, spec: AgentSpec, run_id: str, wait: bool, waiting: Waiting, *, asked: bool = True
+    ) -> RunResult[Any]:
         """Take a run over and drive it on, awaited."""
-        return await self._adrive(spec, self._resume_flow(spec, run_id, wait, waiting))
+        return await self._adrive(spec, self._resume_flow(spec, run_id, wait, waiting, asked))
 
     def _run_flow(self, spec: AgentSpec, value: Any, run_id: str | None, task: str) -> Flow[Ended]:
         identifier = run_id or self._engine.new_run_id()
         return self._engine.run_flow(spec.plan, _faces(spec), value, identifier, task)
 
-    def _resume_flow(self, spec: AgentSpec, run_id: str, wait: bool, waiting: Waiting) -> Flow[Ended]:
-        return self._engine.resume_flow(run_id, spec.plan, _faces(spec), wait=wait, waiting=waiting)
+    def _resume_flow(self, spec: AgentSpec, run_id: str, wait: bool, waiting: Waiting, asked: bool) -> Flow[Ended]:
+        return self._engine.resume_flow(run_id, spec.plan, _faces(spec), wait=wait, waiting=waiting, asked=asked)
 
     def _drive(self, spec: AgentSpec, flow: Flow[Ended]) -> RunResult[Any]:
         if spec.is_async:
@@ -111,9 +109,8 @@ class Operations:
         asked = self._asked(run) if run.status is Status.WAITING else []
         return result_of(run, ended.output, ended.error, tuple(asked))
 
-    def _asked(self, run: RunRecord) -> list[RequestRecord]:
-        requests = self.store.requests(run.run_no)
-        return still_asked(requests, self.store.calls(run.run_no)) if requests else []
+    def _asked(self, run: RunRecord) -> list[WaitingOn]:
+        return waiting_on(run, self.store)
 
     # --- Looking and answering. ---
 
@@ -128,65 +125,24 @@ class Operations:
         """The name of the agent a run was created for."""
         return self.run_record(run_id).agent
 
-    def resolve(
-        self,
-        run: RunRecord,
-        call_id: str,
-        verdict: Happened[Any] | NotHappened,
-        by: str | None,
-        note: str | None,
-        tools: Mapping[str, ToolSpec],
-    ) -> None:
-        """Answer the open request about a call."""
-        request = self._open_request(run, call_id)
-        value: bytes | None = None
-        if isinstance(verdict, Happened):
-            value = self._checked(run, request, verdict.result, tools)
-        elif not isinstance(verdict, NotHappened):
-            raise UsageError(f"{verdict!r} is no verdict", hint="Give Happened(result) or NotHappened().")
-        for name, text in (("by", by), ("note", note)):
-            if text is not None and not (isinstance(text, str) and len(text) <= MAX_LABEL and is_storable(text)):
-                raise UsageError(f"{name}= is no text of at most {MAX_LABEL} characters that can be stored")
-        answer = Answer(
-            run_no=run.run_no,
-            request_id=request.request_id,
-            verdict=Verdict.NOT_HAPPENED if value is None else Verdict.HAPPENED,
-            value=value,
-            by=by or _user(),
-            note=note,
-            at=self._engine.io.wall(),
-        )
-        outcome = self._engine.io.queue.submit(answer)
-        if isinstance(outcome, Refusal):
-            raise outcome.error()
-        assert isinstance(outcome, Ack)
+    def answering(self, run_id: str, tools: Mapping[str, ToolSpec]) -> Answering:
+        """Answers to the requests of a run."""
+        return Answering(self._engine, self.run_record(run_id), tools)
 
-    def _open_request(self, run: RunRecord, call_id: str) -> RequestRecord:
-        asked = self.store.requests(run.run_no)
-        found = [request for request in asked if request.call_id == call_id]
-        if not found:  # as for runs, a unique end of an id will do: what `show` prints under its step
-            found = [request for request in asked if request.call_id.endswith(f".{call_id}")]
-            if len({request.call_id for request in found}) > 1:
-                names = ", ".join(sorted({request.call_id for request in found}))
-                raise RequestNotFound(f"{call_id} may mean any of {names}", hint="Give the whole id.")
-        for request in still_asked(found, self.store.calls(run.run_no)):
-            if request.kind is RequestKind.RESOLVE:
-                return request
-        what = f"run {run.run_id} asks nothing about {call_id}"
-        if found:
-            verdict = found[-1].verdict
-            told = "is settled" if verdict is None else f"has been answered ({verdict.label})"
-            what = f"what was asked about {call_id} {told}"
-        raise RequestNotFound(what)
+    def order(
+        self, run_id: str, control: Control, by: str | None, note: str | None, *, wait: bool, waiting: Waiting
+    ) -> RunRecord:
+        """Pause or cancel a run; answers how it stands then."""
+        from jumar.engine.drivers.plain import drive
 
-    def _checked(self, run: RunRecord, request: RequestRecord, result: Any, tools: Mapping[str, ToolSpec]) -> bytes:
-        """A person's result as JSON of the tool's type, where the tool is known here."""
-        record = next((call for call in self.store.calls(run.run_no) if call.seq == request.call_seq), None)
-        spec = tools.get(record.tool) if record is not None else None
-        codec: Any = codec_for(Any) if spec is None else spec.policy.codec
-        value = as_json(codec, result)
-        check_size(value, "the result has")
-        return value
+        check_note("by", by)
+        check_note("note", note)
+        flow = self._engine.order_flow(run_id, control, by or user(), note, wait=wait, waiting=waiting)
+        return drive(flow, self._engine.io)
+
+    def due(self, limit: int) -> list[str]:
+        """Ids of runs that can go on by themselves."""
+        return self.store.due(self._engine.io.wall(), limit)
 
     def doctor(self, address: str) -> Report:
         """Check the store."""
@@ -198,19 +154,11 @@ class Operations:
         )
 
 
-def as_json(codec: TypedCodec, result: Any) -> bytes:
-    """`result` as JSON of a type; plain JSON that reads as a value of it is taken too."""
-    try:
-        data, _ = codec.round_trip(result)
-        return data
-    except NotStorable:
-        data = codec_for(Any).encode(result)
-        with contextlib.suppress(NotStorable):
-            return codec.round_trip(codec.decode(data))[0]
-        raise
-
-
 def _faces(spec: AgentSpec) -> Callable[[LiveRun], Any]:
+    if spec.plan.loop is not None:
+        from jumar.harness.view import Views
+
+        return Views
     if spec.is_async:
         from jumar.harness.async_run import AsyncRun
 
@@ -218,10 +166,3 @@ def _faces(spec: AgentSpec) -> Callable[[LiveRun], Any]:
     from jumar.harness.run import Run
 
     return Run
-
-
-def _user() -> str:
-    try:
-        return storable(getpass.getuser())[:MAX_LABEL]
-    except (OSError, KeyError, ImportError):
-        return "someone"

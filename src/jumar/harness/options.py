@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from jumar.core.states import Effect
+from jumar.core.states import Effect, IdentityScope
 from jumar.errors import NotSupported, UsageError
 
 EFFECTS = {"read": Effect.READ, "idempotent": Effect.IDEMPOTENT, "external": Effect.EXTERNAL}
@@ -29,6 +29,27 @@ def effect_named(name: Any, whose: str) -> Effect:
     if not isinstance(name, str) or name not in EFFECTS:
         raise UsageError(f"effect={name!r} is not known", hint=f"Use {_MEANINGS}.")
     return EFFECTS[name]
+
+
+def approval_named(policy: Any) -> bool:
+    """Whether a person is asked before each call."""
+    if policy is None:
+        return False
+    if policy == "always":
+        return True
+    if callable(policy):
+        raise NotSupported("approval= by a function is not in this version", hint='Use approval="always".')
+    raise UsageError(f"approval={policy!r} is not known", hint='Use approval="always", or leave it out.')
+
+
+def scope_named(scope: Any) -> IdentityScope:
+    """How far an identity reaches: its run, where nothing is said."""
+    known = {each.label: each for each in IdentityScope}
+    if scope is None:
+        return IdentityScope.RUN
+    if not isinstance(scope, str) or scope not in known:
+        raise UsageError(f"identity_scope={scope!r} is not known", hint='Use "run" or "store".')
+    return known[scope]
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = 1000) -> int:
@@ -64,3 +85,14 @@ def several(name: str, value: Any) -> list[Any]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise UsageError(f"{name} takes a list, not {type(value).__name__}")
     return list(value)
+
+
+_LATER = frozenset({"workspace", "config", "durability", "budget", "strategy"})
+
+
+def refuse_later(where: str, options: dict[str, Any]) -> None:
+    """Refuse every option: those that are to come as not supported, any other as unknown."""
+    for option in options:
+        if option in _LATER:
+            raise NotSupported(f"{where}({option}=...) is not in this version")
+        raise UsageError(f"{where} has no option {option!r}")

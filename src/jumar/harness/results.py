@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from jumar.core.records import RequestRecord, RunRecord
+from jumar.core.records import RunRecord
 from jumar.core.states import Status
 from jumar.core.store import Finding
 from jumar.errors import RunFailed, RunNotFinished
@@ -15,19 +15,30 @@ T = TypeVar("T")
 
 
 class WaitingOn(Struct, frozen=True):
-    """Something a run waits for: which call, what is asked (`resolve`), about which attempt, since when (ms since
-    1970).
+    """Something a run waits for: which call, what is asked (`resolve`, `approval`, `ask`), about which attempt, since
+    when (ms since 1970).
+
+    `args` are the arguments that a call of `tool` was made, or is to be made, with.  A question has its text, its
+    `choices` where the answer is one of them, and `expires_at` (ms since 1970) where a default is taken then.
     """
 
     call_id: str
     kind: str
     attempt: int
     since: int
+    request_id: str = ""
+    tool: str = ""
+    args: Any = None
+    question: str | None = None
+    choices: tuple[str, ...] | None = None
+    expires_at: int | None = None
 
-    @classmethod
-    def of(cls, request: RequestRecord) -> WaitingOn:
-        """The open request, for people."""
-        return cls(request.call_id, request.kind.label, request.attempt, request.created_at)
+
+class RequestView(Struct, frozen=True):
+    """An open request of some run: see `WaitingOn` for what is asked."""
+
+    run_id: str
+    asked: WaitingOn
 
 
 class RunResult(Struct, Generic[T], frozen=True):
@@ -59,7 +70,7 @@ class RunResult(Struct, Generic[T], frozen=True):
 
 
 def result_of(
-    run: RunRecord, output: Any, error: BaseException | None, requests: tuple[RequestRecord, ...]
+    run: RunRecord, output: Any, error: BaseException | None, requests: tuple[WaitingOn, ...]
 ) -> RunResult[Any]:
     """The result for a run as it stands."""
     waiting = run.status is Status.WAITING
@@ -67,7 +78,7 @@ def result_of(
         run.run_id,
         run.status.name,
         output,
-        tuple(WaitingOn.of(request) for request in requests if request.verdict is None) if waiting else (),
+        requests if waiting else (),
         run.wake_at if waiting else None,
         error,
         run.error_type,
@@ -147,6 +158,7 @@ class RunInfo(Struct, frozen=True):
     error_message: str | None
     created_at: int
     updated_at: int
+    control: str = "none"
 
 
 class RunView(Struct, frozen=True):

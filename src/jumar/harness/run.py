@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from jumar.engine.drivers.plain import drive
 from jumar.engine.flows.calls import perform
 from jumar.engine.scope import this_thread
+from jumar.harness.asking import UNSET
 from jumar.harness.face import Face
 from jumar.harness.streams import Streamed
 from jumar.harness.tools import Bound, Tool
@@ -100,6 +102,63 @@ class Run(Face):
     def value(self, name: str, source: Any, *, returns: Any = None, key: str | None = None) -> Any:
         """Record a value once (the time, a random number, a setting) and answer the same on every replay."""
         return drive(perform(self._value(name, source, returns, key)), self._live.io)
+
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        returns: type[T],
+        choices: None = ...,
+        expires: float | None = ...,
+        default: T = ...,
+        key: str | None = ...,
+    ) -> T: ...
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        choices: Sequence[str],
+        returns: None = ...,
+        expires: float | None = ...,
+        default: str = ...,
+        key: str | None = ...,
+    ) -> str: ...
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        choices: None = ...,
+        returns: None = ...,
+        expires: float | None = ...,
+        default: Any = ...,
+        key: str | None = ...,
+    ) -> Any: ...
+    def ask(
+        self,
+        question: str,
+        *,
+        choices: Sequence[str] | None = None,
+        returns: Any = None,
+        expires: float | None = None,
+        default: Any = UNSET,
+        key: str | None = None,
+    ) -> Any:
+        """Ask a person, once; the run waits, and costs no process, until `harness.answer` or `jumar answer` is used.
+
+        The answer is one of `choices`, or a value of the type `returns`, or any JSON.  With `expires` (seconds) the
+        run goes on with `default` where nobody has answered by then.
+        """
+        return drive(self._ask(question, choices, returns, expires, default, key), self._live.io)
+
+    def sleep(self, seconds: float | None = None, *, until: datetime | None = None, key: str | None = None) -> None:
+        """Sleep for so many seconds, or until a moment (a datetime with a time zone).  No restart begins it anew.
+
+        Up to one lease ttl is slept in place; for longer the run waits, without a process, until it is resumed.
+        """
+        drive(self._sleep(seconds, until, key), self._live.io)
 
     @overload
     def gather(self, a: Bound[A] | Callable[[], A], /) -> tuple[A]: ...

@@ -21,10 +21,10 @@ from jumar.engine.policy import ToolPolicy
 from jumar.engine.scope import current_scope
 from jumar.errors import NotSupported, UsageError
 from jumar.harness.binding import Binder, caller_names, has_signature, hints_of
-from jumar.harness.options import effect_named, exception_types, seconds, whole
+from jumar.harness.options import approval_named, effect_named, exception_types, scope_named, seconds, whole
 
 if TYPE_CHECKING:
-    from jumar.harness.harness import Harness
+    from jumar.harness.declaring import Declaring
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,7 +86,7 @@ class ToolSpec:
         self.is_async = inspect.iscoroutinefunction(function)
         self.binder = Binder(function)
         self.key: str | None = None
-        self.harnesses: list[Harness] = []
+        self.harnesses: list[Declaring] = []
         self._options = policy
         self._names = names
         self._policy: ToolPolicy | None = None
@@ -182,6 +182,9 @@ class ToolOptions(TypedDict, total=False):
     not_applied: type[BaseException] | Iterable[type[BaseException]]
     errors: type[BaseException] | Iterable[type[BaseException]]
     settle: float | None
+    approval: str | None
+    identity: Callable[..., str] | None
+    identity_scope: str
 
 
 def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]:
@@ -192,6 +195,11 @@ def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[
     passing failure (2 by default), `timeout` seconds.  `not_applied` lists exceptions that promise the call did not
     happen, `errors` those that the agent gets as they are and that promise the same.  `settle` is the number of
     seconds after an attempt's end within which a late effect is still reckoned with (two lease ttls by default).
+
+    `approval="always"` asks a person before an attempt is sent; where that is refused, the agent gets CallRejected.
+    `identity` names what a call does, from the tool's own arguments, as in `lambda invoice, cents: f"pay:{invoice}"`:
+    the action of one name is done once in its run, or, with `identity_scope="store"`, in all runs of the store; asked
+    for again it answers the same result.
     """
     names = caller_names(1)
 
@@ -231,7 +239,25 @@ def _checked(function: Callable[..., Any], options: dict[str, Any]) -> dict[str,
         "settle": seconds("settle", options.get("settle"), zero=True),
         "not_applied": exception_types("not_applied", options.get("not_applied", ())),
         "errors": exception_types("errors", options.get("errors", ())),
+        "approval": approval_named(options.get("approval")),
+        **_identity(name, options),
     }
+
+
+def _identity(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that name a tool's action."""
+    identity, scope = options.get("identity"), options.get("identity_scope")
+    if identity is None:
+        if scope is not None:
+            raise UsageError(f"tool {name} has an identity_scope= and no identity=")
+        return {}
+    if not callable(identity) or inspect.iscoroutinefunction(identity):
+        raise UsageError(
+            f"identity={identity!r} is no plain function", hint="It gets the tool's own arguments and answers a text."
+        )
+    if effect_named(options.get("effect"), f"tool {name}") is Effect.READ:
+        raise UsageError(f"tool {name} is a read, which may be repeated; only a tool that acts has an identity")
+    return {"identity": identity, "identity_scope": scope_named(scope)}
 
 
 _LATER = frozenset(
@@ -239,9 +265,6 @@ _LATER = frozenset(
         "paths",
         "verify",
         "compensate",
-        "identity",
-        "identity_scope",
-        "approval",
         "budget",
         "strategy",
         "returns",

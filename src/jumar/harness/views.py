@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from jumar.core.naming import idempotency_key
+from jumar.core.open_requests import is_open
 from jumar.core.phases import FINAL
 from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RequestRecord, RunRecord
-from jumar.core.states import CallState, Effect, EventKind, RequestKind, Status
+from jumar.core.states import CallKind, CallState, Effect, EventKind, Status
 from jumar.core.store import Store
-from jumar.harness.results import AnswerView, CallView, CheckpointView, RunInfo, RunView, TraceLine, WaitingOn
+from jumar.harness.results import (
+    AnswerView,
+    CallView,
+    CheckpointView,
+    RequestView,
+    RunInfo,
+    RunView,
+    TraceLine,
+    WaitingOn,
+)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -39,23 +48,52 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
         run.error_message,
         run.created_at,
         run.updated_at,
+        run.control.label,
     )
 
 
-def still_asked(requests: Sequence[RequestRecord], calls: Sequence[CallRecord]) -> list[RequestRecord]:
-    """The requests that somebody may answer.  What is asked about an attempt is answered by the tool's probe too, and
-    then no longer asked.
-    """
-    states = {record.seq: (record.state, record.attempt) for record in calls}
-    return [
-        request
-        for request in requests
-        if request.verdict is None
-        and (
-            request.kind is not RequestKind.RESOLVE
-            or states.get(request.call_seq) == (CallState.UNCERTAIN, request.attempt)
-        )
-    ]
+def waiting_on(run: RunRecord, store: Store) -> list[WaitingOn]:
+    """What is still asked of somebody in a run, oldest first."""
+    asked = [request for request in store.requests(run.run_no) if request.verdict is None]
+    found = []
+    for request in asked:
+        call = store.call(run.run_no, request.call_seq)
+        if call is not None and is_open(request, call, run.status):
+            found.append(asked_for(request, call, store, run.run_no))
+    return found
+
+
+def asked_for(request: RequestRecord, call: CallRecord, store: Store, run_no: int) -> WaitingOn:
+    """One open request, with what its call tells of it."""
+    data = call.args
+    if data is None and call.args_artifact is not None:
+        data = store.artifact(run_no, call.args_artifact)
+    args = _value(data)
+    details = args if call.kind is CallKind.ASK and isinstance(args, dict) else {}
+    choices = details.get("choices")
+    return WaitingOn(
+        request.call_id,
+        request.kind.label,
+        request.attempt,
+        request.created_at,
+        request.request_id,
+        call.tool,
+        args,
+        details.get("question"),
+        None if choices is None else tuple(choices),
+        request.expires_at,
+    )
+
+
+def open_requests(store: Store, limit: int) -> list[RequestView]:
+    """The open requests of all runs, oldest first."""
+    found = []
+    for run_id, request in store.open_requests(limit):
+        run = store.run(run_id)
+        call = None if run is None else store.call(run.run_no, request.call_seq)
+        if run is not None and call is not None and is_open(request, call, run.status):
+            found.append(RequestView(run_id, asked_for(request, call, store, run.run_no)))
+    return found
 
 
 def run_view(run: RunRecord, store: Store) -> RunView:
@@ -64,12 +102,11 @@ def run_view(run: RunRecord, store: Store) -> RunView:
     doubts = Counter(event.call_seq for event in events if event.kind is EventKind.CALL_UNCERTAIN)
     output = _artifact(store, run, run.output_digest) if run.status in FINAL else None
     requests, calls = store.requests(run.run_no), store.calls(run.run_no)
-    asked = () if run.status in FINAL else still_asked(requests, calls)
     return RunView(
         run_info(run, store),
         tuple(call_view(record, store, run, doubts[record.seq]) for record in calls),
         tuple(checkpoint_view(record) for record in store.checkpoints(run.run_no)),
-        tuple(WaitingOn.of(request) for request in asked),
+        tuple(waiting_on(run, store)),
         tuple(_event_line(event, {}) for event in events if event.kind is EventKind.TAKEN_OVER),
         _artifact(store, run, run.input_digest),
         output,
@@ -112,7 +149,7 @@ def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int) -> 
         record.started_version,
         record.ended_version,
         doubts,
-        idempotency_key(run.run_id, record.call_id, record.args_digest),
+        idempotency_key(run.run_id, record.call_id, record.args_digest, record.identity, record.identity_scope),
     )
 
 

@@ -52,7 +52,7 @@ def migrate(options: Options) -> int:
     Every command does this when it opens a store; this one does nothing else, and says what it did.
     """
     with opened(options, makes=True) as harness:
-        address = harness._address()
+        address = harness.address
         before, after = getattr(harness._open().store, "migrated", (0, 0))
     if options.json:
         write_json({"store": address, "before": before, "after": after})
