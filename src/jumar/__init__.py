@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar import errors
 from jumar.core.codec import register_codec
+from jumar.core.decisions import Decision, ToolCall
 from jumar.core.records import Usage
 from jumar.core.verdicts import Happened, NotHappened, Unknown
 from jumar.engine.scope import CurrentCall, current_call
@@ -18,6 +19,7 @@ from jumar.harness.harness import Harness
 from jumar.harness.results import RunResult
 from jumar.harness.run import Run
 from jumar.harness.tools import Tool, tool
+from jumar.harness.view import LoopView
 
 if TYPE_CHECKING:
     from jumar.harness.async_run import AsyncRun
@@ -27,13 +29,16 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncRun",
     "CurrentCall",
+    "Decision",
     "Happened",
     "Harness",
+    "LoopView",
     "NotApplied",
     "NotHappened",
     "Run",
     "RunResult",
     "Tool",
+    "ToolCall",
     "Unknown",
     "Usage",
     "current_call",

@@ -10,7 +10,6 @@ stands beside it in the call's row.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -68,6 +67,8 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
         arguments = {_cleaned(name): _cleaned(value) for name, value in arguments.items()}
         if _is_json(arguments):
             return arguments
+        import json  # needed here alone
+
         try:
             return json.dumps(arguments)  # with a NaN in it, say: no JSON, which the model is told
         except (TypeError, ValueError, RecursionError) as error:

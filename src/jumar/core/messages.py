@@ -26,8 +26,8 @@ PROVIDERS = ("openai", "anthropic")
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}\Z")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
+_DEEPEST = 64
 _encode = msgspec.json.Encoder(enc_hook=str).encode
-_object = msgspec.json.Decoder(dict[str, Any])
 _json = msgspec.json.Decoder()
 
 
@@ -171,12 +171,25 @@ def _name(call: ToolCall) -> str:
 
 def _input(call: ToolCall) -> dict[str, Any]:
     """The arguments as an object; what is none stands in one, so that the model sees what it wrote."""
-    if isinstance(call.arguments, dict):
-        found: dict[str, Any] = _object.decode(call.data())
-        return found
     data = call.data()
     try:
         value = _json.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {"arguments": call.arguments}
+    if _is_deep(value):
+        return {"arguments": data.decode()}
     return value if isinstance(value, dict) else {"arguments": value}
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether something is nested deeper than a message should be: copying it would take as many frames."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

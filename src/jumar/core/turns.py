@@ -208,7 +208,7 @@ def _trouble(record: CallRecord) -> str:
 def failure_text(failure: Failure) -> str:
     """A recorded failure in one line, with what to do about it where that is known."""
     told = f"{failure.type_name}: {failure.message}"
-    return f"{told} ({failure.hint})" if failure.hint else told
+    return f"{told.rstrip('.')}. {failure.hint}" if failure.hint else told
 
 
 # --- What a recovered agent is told. ---------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class AgentSpec:
             names = list(inspect.signature(self.function).parameters)
             self._plan = AgentPlan(
                 self.name,
-                _fingerprint(self.function),
+                fingerprint(self.function),
                 self.function,
                 codec_for(hints.get(names[1], Any)),
                 codec_for(hints.get("return", Any)),
@@ -68,7 +68,7 @@ def agent_spec(function: Any, name: str | None, tools: list[ToolSpec] | None, na
     return AgentSpec(function, check_name("an agent", name or function.__name__), tools, names)
 
 
-def _fingerprint(function: Any) -> str:
+def fingerprint(function: Any) -> str:
     """A short digest of the agent's own code, to tell in a message that it has changed."""
     code = function.__code__
     return hashlib.sha256(code.co_code + repr(code.co_names).encode()).hexdigest()[:12]

@@ -29,6 +29,7 @@ from jumar.stores.opening import check_address
 
 if TYPE_CHECKING:
     from jumar.harness.operations import Operations
+    from jumar.harness.view import LoopView
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -38,6 +39,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 PlainAgent: TypeAlias = Callable[[Any, A], T]  # of a Run and one input
+LoopAgent: TypeAlias = Callable[["LoopView"], Any]  # of a view
 AsyncAgent: TypeAlias = Callable[[Any, A], Coroutine[Any, Any, T]]  # of an AsyncRun and one input
 
 DEFAULT_STORE = "sqlite:///jumar.db"
@@ -167,7 +169,13 @@ class Harness(Operating):
     ) -> RunResult[T]: ...
     @overload
     def run(
-        self, agent: str, input: Any = ..., *, run_id: str | None = ..., task: str | None = ..., **later: Any
+        self,
+        agent: LoopAgent | str,
+        input: Any = ...,
+        *,
+        run_id: str | None = ...,
+        task: str | None = ...,
+        **later: Any,
     ) -> RunResult[Any]: ...
     def run(
         self,
@@ -198,7 +206,13 @@ class Harness(Operating):
     ) -> RunResult[T]: ...
     @overload
     async def arun(
-        self, agent: str, input: Any = ..., *, run_id: str | None = ..., task: str | None = ..., **later: Any
+        self,
+        agent: LoopAgent | str,
+        input: Any = ...,
+        *,
+        run_id: str | None = ...,
+        task: str | None = ...,
+        **later: Any,
     ) -> RunResult[Any]: ...
     async def arun(
         self,

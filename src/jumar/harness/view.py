@@ -1,0 +1,204 @@
+"""What a loop agent's function is given, and what anybody may look at of a loop agent's run.
+
+The history is read from the ledger when it is first asked for, and then only what has been added since; the messages of
+a turn are made once.  So a view costs the same at the ten-thousandth turn as at the second, and a function that keeps
+its own notes costs no reading at all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from jumar.core.codec import digest
+from jumar.core.messages import Message, Transcript
+from jumar.core.records import RunRecord
+from jumar.core.states import Phase
+from jumar.core.store import Store
+from jumar.core.turns import Limits, Turn, grouped, turn_number, turn_of
+from jumar.core.values import write
+from jumar.engine.live import LiveRun
+from jumar.errors import IntegrityError, JumarError, UsageError
+
+T = TypeVar("T")
+
+_json = msgspec.json.Decoder()
+_ALL = 2**62
+
+
+class LoopView:
+    """A loop agent's run as it stands before one of its decisions.
+
+    - `task`: the run's input.
+    - `history`: the turns so far, each with its decision, the results of its calls, and the reason where its output was
+      not accepted.
+    - `step_index`: the number of this step, from 1.
+    - `limits`: how many steps are left, this one among them, and how many outputs may still be presented; None where
+      the run is only looked at.
+    - `recovered`: whether this process goes on with what an earlier one began; `brief` then says in a few sentences
+      what happened, for the model, and is None otherwise.
+    """
+
+    __slots__ = ("_history", "_turns", "brief", "limits", "recovered", "run_id", "step_index", "task")
+
+    def __init__(
+        self,
+        history: _History,
+        *,
+        run_id: str,
+        task: Any,
+        step_index: int,
+        limits: Limits | None,
+        brief: str | None,
+        recovered: bool,
+    ) -> None:
+        self._history = history
+        self._turns: tuple[Turn, ...] | None = None
+        self.run_id = run_id
+        self.task = task
+        self.step_index = step_index
+        self.limits = limits
+        self.brief = brief
+        self.recovered = recovered
+
+    def __repr__(self) -> str:
+        return f"<step {self.step_index} of run {self.run_id}>"
+
+    @property
+    def history(self) -> tuple[Turn, ...]:
+        """The turns before this step, oldest first."""
+        if self._turns is None:
+            self._turns = tuple(self._history.before(self.step_index))
+        return self._turns
+
+    def messages(self, provider: str) -> list[Message]:
+        """The task and the history as messages for a provider: "openai" (chat completions) or "anthropic" (messages).
+
+        They are valid whatever happened: every call has one result, in its place.  The list is the caller's own, to
+        change or add to.  A brief is not among them.
+        """
+        return self._history.messages(provider, self.step_index)
+
+
+class _History:
+    """The turns of one run, read as far as they are asked for."""
+
+    def __init__(
+        self, store: Store, run: RunRecord, task: Callable[[], Any], refuse: Callable[[JumarError], Any]
+    ) -> None:
+        self._store = store
+        self._run_no = run.run_no
+        self._task = task
+        self._refuse = refuse
+        self._lock = threading.Lock()
+        self._turns: list[Turn] = []
+        self._next = 0  # the number of the first call that has not been read
+        self._transcripts: dict[str, Transcript] = {}
+
+    def before(self, step: int) -> list[Turn]:
+        """The turns before this step."""
+        with self._lock:
+            self._read(step)
+            return self._turns[: step - 1]
+
+    def messages(self, provider: str, step: int) -> list[Message]:
+        """The messages before this step; each turn is made into messages once."""
+        with self._lock:
+            transcript = self._transcripts.get(provider)
+            if transcript is None:
+                transcript = self._transcripts[provider] = Transcript(provider, self._task())
+            self._read(step)
+            turns = min(len(self._turns), step - 1)
+            for turn in self._turns[transcript.turns : turns]:
+                transcript.add(turn)
+            return transcript.upto(turns)
+
+    def _read(self, step: int) -> None:
+        if len(self._turns) >= step - 1:
+            return
+        try:
+            for rows in grouped(self._store.calls(self._run_no, self._next)):
+                if turn_number(rows[0].step) >= step:
+                    return
+                turn = turn_of(rows, self._artifact)
+                if turn is None:
+                    return
+                self._turns.append(turn)
+                self._next = rows[-1].seq + 1
+        except JumarError as error:
+            raise self._refuse(error) from error
+
+    def _artifact(self, name: bytes) -> bytes:
+        return read_artifact(self._store, self._run_no, name)
+
+
+class Views:
+    """What gives each decision of a live run its view."""
+
+    def __init__(self, live: LiveRun) -> None:
+        self._live = live
+        self._history: _History | None = None
+
+    def at(self, task: Any, number: int, limits: Limits, brief: str | None) -> LoopView:
+        """The view of turn `number`."""
+        live = self._live
+        if self._history is None:
+            # A run whose record is damaged, or cannot be read, is not for the function to deal with: it stops.
+            self._history = _History(live.io.store, live.run, lambda: _plain(task), live.stop)
+        return LoopView(
+            self._history,
+            run_id=live.run_id,
+            task=task,
+            step_index=number,
+            limits=limits,
+            brief=brief,
+            recovered=live.recovered,
+        )
+
+
+def view_of(store: Store, run: RunRecord) -> LoopView:
+    """A run of a loop agent, for looking: its history to the last recorded call, that of an open turn included.
+
+    UsageError where it is a function agent's run.
+    """
+    if run.phase is Phase.IN_CODE:
+        raise _no_loop(run)
+    assert run.input_digest is not None
+    task = _json.decode(read_artifact(store, run.run_no, run.input_digest))
+    history = _History(store, run, lambda: task, _as_it_is)
+    try:
+        turns = history.before(_ALL)
+    except IntegrityError as error:
+        if run.phase is Phase.STOPPED:  # of a function agent that has ended
+            raise _no_loop(run) from error
+        raise
+    step = turns[-1].index + 1 if turns else 1
+    return LoopView(
+        history, run_id=run.run_id, task=task, step_index=step, limits=None, brief=None, recovered=run.epoch > 1
+    )
+
+
+def _no_loop(run: RunRecord) -> UsageError:
+    return UsageError(
+        f"run {run.run_id} is of {run.agent}, which is no loop agent", hint="Look at it with `jumar show RUN`."
+    )
+
+
+def read_artifact(store: Store, run_no: int, name: bytes) -> bytes:
+    """The bytes of an artifact; IntegrityError where they are gone or changed."""
+    data = store.artifact(run_no, name)
+    if data is None or digest(data) != name:
+        raise IntegrityError(f"artifact {name.hex()[:12]} is missing or damaged")
+    return data
+
+
+def _plain(value: Any) -> Any:
+    """A value as the JSON that is stored of it."""
+    return value if isinstance(value, str) else _json.decode(write(value))
+
+
+def _as_it_is(error: JumarError) -> JumarError:
+    return error
