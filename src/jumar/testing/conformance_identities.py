@@ -95,7 +95,7 @@ class TakingNames(Suite):
         )
         scene.ack(scene.advance(run, calls=(record,), takes=(taking(1, "pay:7"),)))
         [kept] = scene.store.calls(run.run_no)
-        assert kept == replace(record, state=CallState.AWAITING, started_version=1)
+        assert kept == replace(record, state=CallState.AWAITING, attempt=1, started_version=1)
 
     def test_a_planned_call_waits_for_its_name_too(self, scene: Scene) -> None:
         scene.ack(scene.starting(scene.running(), "pay:7"))

@@ -200,8 +200,9 @@ def advanced(run: RunRows, advance: Advance, now: LeaseTime, asked: Collection[s
     for record in advance.calls:
         _add_call(run, record, version, record.seq in taken)
     for change in advance.changes:
-        held_up = change.seq in taken
-        change_call(run, replace(change, state=CallState.AWAITING) if held_up else change, version)
+        if change.seq in taken:  # this attempt is not made
+            change = replace(change, state=CallState.AWAITING, attempt=change.attempt - 1)
+        change_call(run, change, version)
     for artifact in advance.artifacts:
         run.artifacts.setdefault(artifact.digest, artifact.data)
     for place, checkpoint in ((advance.version, advance.before), (version, advance.after)):
@@ -273,7 +274,7 @@ def _add_call(run: RunRows, record: CallRecord, version: int, held_up: bool) -> 
     if record.seq in run.calls:
         raise StoreError("two calls have the same number")
     if held_up:
-        record = replace(record, state=CallState.AWAITING)
+        record = replace(record, state=CallState.AWAITING, attempt=record.attempt - 1)
     ended = version if record.state in ENDED else None
     run.calls[record.seq] = replace(record, started_version=version, ended_version=ended)
 

@@ -168,14 +168,14 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
         if not STATE_FIRST >> record.state & 1:
             raise Undo(Refusal(Guard.TRANSITION, f"call {record.call_id} cannot begin as {record.state.label}"))
         if taken and record.seq in taken:
-            record = replace(record, state=CallState.AWAITING)
+            record = replace(record, state=CallState.AWAITING, attempt=record.attempt - 1)
         if is_plain(record):
             connection.execute(_CALL_INSERT_PLAIN, plain_call_row(run_no, record, version))
         else:
             connection.execute(_CALL_INSERT, call_row(run_no, record, version))
     for change in advance.changes:
         if taken and change.seq in taken:
-            change = replace(change, state=CallState.AWAITING)
+            change = replace(change, state=CallState.AWAITING, attempt=change.attempt - 1)
         call_change(connection, run_no, change, version)
     for kept in advance.artifacts:
         artifact(connection, run_no, kept.digest, kept.data)
