@@ -52,8 +52,9 @@ class CallChange(Struct, frozen=True, kw_only=True):
 class Take(Struct, frozen=True, kw_only=True):
     """Take the name of an action for a call that this advance makes STARTED.
 
-    Where another call holds the name, the call is AWAITING instead of STARTED, with one attempt less, since that one is
-    not made, and the Ack says so; nothing else of the advance depends on it.  `instead_of` is a holder (run number, call number) whose place may be taken.
+    Where another call holds the name, the call is AWAITING instead of STARTED, with one attempt less, since that one
+    is not made, and the Ack says so; nothing else of the advance depends on it.  `instead_of` is a holder (run number,
+    call number) whose place may be taken.
     """
 
     seq: int

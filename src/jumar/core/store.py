@@ -77,9 +77,9 @@ class Store(Protocol):
           of `through`, or else `phase`; that each of the rest may follow is the caller's to know
           (`phases.check_path`).  A CallChange needs the call's state to allow the new one
           (`call_states.STATE_BEFORE`).  A name in `takes` that is free, or the call's own already, or held by
-          `instead_of`, is the call's; else the call becomes AWAITING, with one attempt less, and is in `Ack.taken`.  `frees` comes first.
-          With an `ending`, also: `control` and `answers` are as given, the status allows the new one, no call is
-          STARTED, and none is UNCERTAIN where the run is COMPLETED.
+          `instead_of`, is the call's; else the call becomes AWAITING, with one attempt less, and is in `Ack.taken`.
+          `frees` comes first.  With an `ending`, also: `control` and `answers` are as given, the status allows the new
+          one, no call is STARTED, and none is UNCERTAIN where the run is COMPLETED.
         - Renew: RUNNING under this owner and epoch, with a live lease.
         - Answer: the request is open; where `epoch` is given, the run's epoch is still that one, and the request may
           also have been answered NOT_HAPPENED: an attempt's own late result outweighs what somebody believed of it.
