@@ -1,7 +1,7 @@
 """Random histories, on the stores and on the pure model alike.
 
-The lease clock of the SQLite store is a module's function; here, and only here, it is replaced by one that a step
-moves.
+The lease clock of the SQLite store are two modules' functions; here, and only here, they are replaced by one that a
+step moves.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from jumar.core.store import Store
 from jumar.stores.opening import open_store
+from jumar.stores.sqlite import store as sqlite_store
 from jumar.stores.sqlite import writes
 from jumar.testing import StoreMachine
 from jumar.testing.conformance_machine import Clock
 
-QUICK = settings(max_examples=25, stateful_step_count=30, deadline=None, print_blob=True)
+QUICK = settings(max_examples=40, stateful_step_count=40, deadline=None, print_blob=True)
 LONG = settings(max_examples=200, stateful_step_count=50, deadline=None, print_blob=True)
 
 
@@ -31,6 +32,7 @@ class SQLiteMachine(StoreMachine):
         self.patches = pytest.MonkeyPatch()
         self.patches.setattr(writes, "lease_ms", lambda: clock.ms)
         self.patches.setattr(writes, "BOOT", clock.boot)
+        self.patches.setattr(sqlite_store, "lease_now", clock.now)
         return open_store(self.address())
 
     def address(self) -> str:
