@@ -24,6 +24,7 @@ import typing
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from inspect import isasyncgen, isawaitable, iscoroutine, iscoroutinefunction, isgenerator
+from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from jumar.core.failures import short_message
@@ -121,17 +122,19 @@ def reading(
     if on_event is not None and not callable(on_event):
         raise UsageError(f"on_event takes a function of one event, not {type(on_event).__name__}")
 
-    def steps(value: Any) -> Steps:
-        answer = yield from _answer(value, _Reader(on_event, timeout, waits))
+    def steps(value: Any, deadline: float) -> Steps:
+        answer = yield from _answer(value, _Reader(on_event, deadline, waits))
         return as_created(answer) if is_summed_up(answer) and not keeps_parsed else answer
 
     def plain(*args: Any, **kwargs: Any) -> Any:
+        deadline = inf if timeout is None else time.monotonic() + timeout
         value = model(*args, **kwargs)
-        return value if type(value) in _PLAIN else _at_once(steps(value), waits)
+        return value if type(value) in _PLAIN else _at_once(steps(value, deadline), waits)
 
     async def awaited(*args: Any, **kwargs: Any) -> Any:
+        deadline = inf if timeout is None else time.monotonic() + timeout
         value = await model(*args, **kwargs)
-        return value if type(value) in _PLAIN else await _in_loop(steps(value))
+        return value if type(value) in _PLAIN else await _in_loop(steps(value, deadline))
 
     body: Any = awaited if iscoroutinefunction(model) else plain
     body.__name__ = getattr(model, "__name__", None) or type(model).__name__
@@ -179,16 +182,16 @@ class _Reader:
 
     __slots__ = ("_deadline", "_on_event", "_waits", "last")
 
-    def __init__(self, on_event: Callable[[Any], Any] | None, timeout: float | None, waits: bool) -> None:
+    def __init__(self, on_event: Callable[[Any], Any] | None, deadline: float, waits: bool) -> None:
         self._on_event = on_event
-        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._deadline = deadline
         self._waits = waits
         self.last: Any = None
 
     def take(self, event: Any) -> Generator[Awaitable[Any], Any, None]:
         """Pass an event on.  What the consumer raises is its own bug: asking the model again would not mend it."""
         self.last = event
-        if self._deadline is not None and time.monotonic() > self._deadline:
+        if time.monotonic() > self._deadline:
             raise TimeoutError("the time was over before the stream was")
         if self._on_event is None:
             return
@@ -222,7 +225,7 @@ def _answer(value: Any, reader: _Reader) -> Steps:
     if _can_be_read_only_once(value):
         if not isasyncgen(value):  # which holds nothing before it is begun
             yield from _closed(value)
-        raise _no_answer(f"a `{name_of(kind)}`")
+        raise _no_answer(f"`{name_of(kind)}`")
     return _checked(value, reader)  # the function may have summed a stream up by itself
 
 
@@ -249,7 +252,7 @@ def _streamed(value: Any, reader: _Reader) -> Steps:
     stream = yield from _entered(value)
     try:
         if not _gives_final(type(stream)):
-            raise _no_answer(f"a `{name_of(type(stream))}`")
+            raise _no_answer(f"`{name_of(type(stream))}`")
         yield from _read(stream, reader)
         answer = yield from _summed_up(stream, reader)
     except GeneratorExit:  # dropped: nobody is there to await what closing may need
@@ -346,4 +349,4 @@ def _broken(reader: _Reader) -> BrokenStream:
 
 
 def _no_answer(what: str) -> NotStorable:
-    return NotStorable(f"a stream cannot be recorded, and the model's function returned {what}", hint=FINAL_ANSWER)
+    return NotStorable(f"a stream cannot be recorded: the model's function gave {what}", hint=FINAL_ANSWER)
