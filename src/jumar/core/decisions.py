@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import force_setattr
 
+from jumar.core.answers import refuse_broken
 from jumar.core.codec import encode_arguments
 from jumar.core.failures import attribute
 from jumar.core.naming import is_storable
@@ -138,6 +139,7 @@ class Decision(Struct, frozen=True):
         finishing: where the model calls it alone, that call's arguments are the output.  UsageError where the answer
         was cut off at its token limit, or refused.
         """
+        refuse_broken(response)
         if _part(response, "choices") is None and _listed(response, "output"):
             return _decided(*_read_response(response), finish, response)
         choices = _listed(response, "choices")
@@ -152,6 +154,7 @@ class Decision(Struct, frozen=True):
     @classmethod
     def from_anthropic(cls, message: Any, finish: str | None = None) -> Decision:
         """The decision in a message of the Anthropic SDK; see `from_openai`."""
+        refuse_broken(message)
         blocks = _part(message, "content")
         if not isinstance(blocks, (list, tuple)):
             raise UsageError(f"{type(message).__name__} is no message of a model", hint=_GIVE_THE_WHOLE)
@@ -312,31 +315,37 @@ class _Stored(Struct, frozen=True, omit_defaults=True):
     finish: Raw | UnsetType = UNSET
     text: str = ""
     thinking: tuple[dict[str, Any], ...] = ()
+    refused: int = 0
 
 
 _stored = msgspec.json.Decoder(_Stored)
 
 
 class Recorded(Struct, frozen=True):
-    """A decision as it is recorded; `output` is the JSON of what it finishes with."""
+    """A decision as it is recorded: `output` is the JSON of what it finishes with, `refused` how many outputs of the
+    run had been sent back before it.
+    """
 
     decision: Decision
     output: bytes | None
+    refused: int
 
 
-def written(decision: Decision, output: bytes | None) -> bytes:
-    """The JSON of a decision; `output` is that of what it finishes with."""
+def written(decision: Decision, output: bytes | None, refused: int = 0) -> bytes:
+    """The JSON of a decision; see `Recorded`."""
     finish = UNSET if output is None else Raw(output)
-    return _encode(_Stored(decision.calls, finish, decision.text, decision.thinking))
+    return _encode(_Stored(decision.calls, finish, decision.text, decision.thinking, refused))
 
 
 def read(data: bytes, usage: Usage | None = None) -> Recorded:
     """A decision out of its JSON, its output as plain JSON.  Raises msgspec.MsgspecError for anything else."""
     stored = _stored.decode(data)
     if stored.finish is UNSET:
-        return Recorded(Decision(stored.calls, text=stored.text, usage=usage, thinking=stored.thinking), None)
+        return Recorded(
+            Decision(stored.calls, text=stored.text, usage=usage, thinking=stored.thinking), None, stored.refused
+        )
     output = bytes(stored.finish)
     decision = Decision(
         finished=True, output=msgspec.json.decode(output), text=stored.text, usage=usage, thinking=stored.thinking
     )
-    return Recorded(decision, output)
+    return Recorded(decision, output, stored.refused)

@@ -27,10 +27,10 @@ from inspect import isasyncgen, isawaitable, iscoroutine, iscoroutinefunction, i
 from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
+from jumar.core.answers import as_created, broken, is_summed_up, refuse_broken
 from jumar.core.failures import short_message
 from jumar.core.values import FINAL_ANSWER, is_sdk_stream, name_of, own_codec
 from jumar.errors import NotStorable, UsageError
-from jumar.harness.answers import as_created, is_summed_up, is_whole
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -40,10 +40,6 @@ Steps: TypeAlias = Generator[Awaitable[Any], Any, Any]
 _FINALS = ("get_final_message", "get_final_completion", "get_final_response")
 # What needs no second look, as most answers are of these types.
 _PLAIN = frozenset({str, dict, list, tuple, int, float, bool, type(None)})
-
-
-class BrokenStream(ConnectionError):
-    """A stream that ended before its answer was whole: a passing error, as lost connections are."""
 
 
 # --- The types that `decide` shows. ----------------------------------------------------------------------------------
@@ -188,6 +184,11 @@ class _Reader:
         self._waits = waits
         self.last: Any = None
 
+    @property
+    def last_name(self) -> str:
+        """What the last event was; nothing where none came."""
+        return "" if self.last is None else str(getattr(self.last, "type", type(self.last).__name__))
+
     def take(self, event: Any) -> Generator[Awaitable[Any], Any, None]:
         """Pass an event on.  What the consumer raises is its own bug: asking the model again would not mend it."""
         self.last = event
@@ -294,16 +295,15 @@ def _summed_up(stream: Any, reader: _Reader) -> Steps:
             answer = yield answer
     except (AssertionError, RuntimeError) as error:  # how the SDKs say that the last event is missing
         if getattr(reader.last, "type", None) != "response.incomplete":
-            raise _broken(reader) from error
+            raise broken(reader.last_name) from error
         answer = reader.last.response  # cut off at its limit of tokens, which is an end: `create` answers the same
     if answer is None:
-        raise _broken(reader)
+        raise broken(reader.last_name)
     return _checked(answer, reader)
 
 
 def _checked(answer: Any, reader: _Reader) -> Any:
-    if is_summed_up(answer) and not is_whole(answer):
-        raise _broken(reader)
+    refuse_broken(answer, reader.last_name)
     return answer
 
 
@@ -339,13 +339,6 @@ def _can_be_read_only_once(value: Any) -> bool:
     if own_codec(kind) is not None:
         return False
     return is_sdk_stream(kind) or isasyncgen(value) or hasattr(kind, "__next__") or hasattr(kind, "__anext__")
-
-
-def _broken(reader: _Reader) -> BrokenStream:
-    last = (
-        "" if reader.last is None else f", after the event {getattr(reader.last, 'type', type(reader.last).__name__)}"
-    )
-    return BrokenStream(f"the stream ended before its answer was whole{last}")
 
 
 def _no_answer(what: str) -> NotStorable:

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from jumar import AsyncRun, Harness, Run, RunResult
-from tests.integration.providers.talks import TALKS, Talk
+from tests.integration.providers.talks import TALKS
 
 OPENING = [{"role": "user", "content": "how are things?"}]
 _numbers = count(1)
@@ -16,11 +16,10 @@ WAYS = [(name, waits) for name in TALKS for waits in (False, True)]
 NAMES = [f"{name}-{'async' if waits else 'plain'}" for name, waits in WAYS]
 
 
-def talk_to(url: str, way: tuple[str, bool], *, streams: bool = True, max_retries: int = 0) -> Talk:
+def talk_to(url: str, way: tuple[str, bool], *, streams: bool = True, max_retries: int = 0) -> Any:
     """A talk with the provider at `url`."""
     name, waits = way
-    talk: Talk = TALKS[name](url, streams=streams, waits=waits, max_retries=max_retries)
-    return talk
+    return TALKS[name](url, streams=streams, waits=waits, max_retries=max_retries)
 
 
 def agent_asking(harness: Harness, model: Callable[..., Any], waits: bool, then: Any = None, **options: Any) -> Any:

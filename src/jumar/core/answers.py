@@ -30,8 +30,22 @@ def _sums_up(kind: Any) -> bool:
     return kind.__name__.startswith("Parsed") and is_sdk_model(kind) and bool(libraries & {"openai", "anthropic"})
 
 
-def is_whole(answer: Any) -> bool:
-    """Whether a summed up answer says why it ends."""
+class BrokenStream(ConnectionError):
+    """A stream that ended before its answer was whole: a passing error, as lost connections are."""
+
+
+def refuse_broken(answer: Any, last: str = "") -> None:
+    """Raise BrokenStream for what is summed up of a stream and does not say why it ends; `last` is its last event."""
+    if is_summed_up(answer) and not _is_whole(answer):
+        raise broken(last)
+
+
+def broken(last: str = "") -> BrokenStream:
+    """The error for a stream that ended after the event `last`."""
+    return BrokenStream(f"the stream ended before its answer was whole{last and f', after the event {last}'}")
+
+
+def _is_whole(answer: Any) -> bool:
     choices = getattr(answer, "choices", None)
     if isinstance(choices, list):
         return bool(choices) and all(getattr(choice, "finish_reason", None) is not None for choice in choices)
