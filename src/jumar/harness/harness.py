@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar, overload
 
@@ -18,10 +18,10 @@ from jumar.core.naming import check_label, check_run_id, slug
 from jumar.core.references import check_kinds
 from jumar.core.states import ErrorClass
 from jumar.engine.policy import Settings
-from jumar.errors import Refused, UsageError
+from jumar.errors import UsageError
 from jumar.harness.agents import AgentSpec
 from jumar.harness.operating import Operating
-from jumar.harness.options import refuse_later
+from jumar.harness.options import refuse_later, whole
 from jumar.harness.results import RunResult
 from jumar.harness.twins import twin
 from jumar.stores import forks
@@ -267,27 +267,37 @@ class Harness(Operating):
         operations, run_id = self._open(), await self.afind(run_id)
         return await operations.aresume(self._agent(operations.agent_of(run_id)), run_id, wait, waiting)
 
-    def resume_due(self, limit: int = 100) -> list[RunResult[Any]]:
-        """Resume, one after the other, the runs that can go on by themselves; see `due`.
+    def resume_due(
+        self, limit: int = 100, *, told: Callable[[RunResult[Any]], None] | None = None
+    ) -> list[RunResult[Any]]:
+        """Resume, one after the other, at most `limit` runs of this harness's agents that can go on by themselves: see
+        `due`.  `told` gets each result as it comes.
 
-        Runs that are paused or failed are left as they are, as is one that another process takes first.
+        Runs that are paused or failed are left as they are, as is one that another process takes first.  A run that
+        could not be driven on has the error in its result, and keeps no other from its turn.
         """
         results = []
-        for run_id in self.due(limit):
-            operations = self._open()
-            spec = self._agent(operations.agent_of(run_id))
-            with suppress(Refused):
-                results.append(operations.resume(spec, run_id, False, None, asked=False))
+        operations = self._open()
+        for run_id, agent in operations.due_of(self._agents, whole("limit", limit, 1, 1_000_000)):
+            result = operations.resume_if_free(self._agents[agent], run_id)
+            if result is not None:
+                results.append(result)
+                if told is not None:
+                    told(result)
         return results
 
-    async def aresume_due(self, limit: int = 100) -> list[RunResult[Any]]:
+    async def aresume_due(
+        self, limit: int = 100, *, told: Callable[[RunResult[Any]], None] | None = None
+    ) -> list[RunResult[Any]]:
         """`resume_due`, to be awaited."""
         results = []
-        for run_id in await self.adue(limit):
-            operations = self._open()
-            spec = self._agent(operations.agent_of(run_id))
-            with suppress(Refused):
-                results.append(await operations.aresume(spec, run_id, False, None, asked=False))
+        operations = self._open()
+        for run_id, agent in operations.due_of(self._agents, whole("limit", limit, 1, 1_000_000)):
+            result = await operations.aresume_if_free(self._agents[agent], run_id)
+            if result is not None:
+                results.append(result)
+                if told is not None:
+                    told(result)
         return results
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from jumar.core.records import RunRecord
@@ -13,7 +13,7 @@ from jumar.engine.engine import Engine
 from jumar.engine.flows.ended import Ended
 from jumar.engine.live import LiveRun
 from jumar.engine.policy import Settings
-from jumar.errors import RunNotFound, UsageError
+from jumar.errors import IllegalTransition, JumarError, LeaseHeld, RunEnded, RunNotFound, UsageError
 from jumar.harness.agents import AgentSpec
 from jumar.harness.answering import Answering, check_note, user
 from jumar.harness.results import Report, RunResult, WaitingOn, result_of
@@ -22,6 +22,8 @@ from jumar.harness.views import waiting_on
 from jumar.stores.opening import open_store
 
 Waiting = Callable[[float], None] | None
+
+_TAKEN = (LeaseHeld, RunEnded, IllegalTransition)  # how a claim is refused where somebody else was quicker
 
 
 class Operations:
@@ -73,6 +75,24 @@ class Operations:
     ) -> RunResult[Any]:
         """Take a run over and drive it on, awaited."""
         return await self._adrive(spec, self._resume_flow(spec, run_id, wait, waiting, asked))
+
+    def resume_if_free(self, spec: AgentSpec, run_id: str) -> RunResult[Any] | None:
+        """Take up a run that can go on by itself; None where another process was quicker."""
+        try:
+            return self.resume(spec, run_id, False, None, asked=False)
+        except _TAKEN:
+            return None
+        except JumarError as error:
+            return result_of(self.run_record(run_id), None, error, ())
+
+    async def aresume_if_free(self, spec: AgentSpec, run_id: str) -> RunResult[Any] | None:
+        """`resume_if_free`, awaited."""
+        try:
+            return await self.aresume(spec, run_id, False, None, asked=False)
+        except _TAKEN:
+            return None
+        except JumarError as error:
+            return result_of(self.run_record(run_id), None, error, ())
 
     def _run_flow(self, spec: AgentSpec, value: Any, run_id: str | None, task: str) -> Flow[Ended]:
         identifier = run_id or self._engine.new_run_id()
@@ -139,6 +159,17 @@ class Operations:
         check_note("note", note)
         flow = self._engine.order_flow(run_id, control, by or user(), note, wait=wait, waiting=waiting)
         return drive(flow, self._engine.io)
+
+    def due_of(self, agents: Container[str], limit: int) -> list[tuple[str, str]]:
+        """Ids of runs of these agents that can go on by themselves, each with its agent's name."""
+        most = limit
+        while True:
+            due = self.due(most)
+            named = [(run_id, self.agent_of(run_id)) for run_id in due]
+            found = [(run_id, agent) for run_id, agent in named if agent in agents]
+            if len(found) >= limit or len(due) < most:
+                return found[:limit]
+            most *= 4
 
     def due(self, limit: int) -> list[str]:
         """Ids of runs that can go on by themselves."""

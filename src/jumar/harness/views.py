@@ -86,14 +86,26 @@ def asked_for(request: RequestRecord, call: CallRecord, store: Store, run_no: in
 
 
 def open_requests(store: Store, limit: int) -> list[RequestView]:
-    """The open requests of all runs, oldest first."""
-    found = []
-    for run_id, request in store.open_requests(limit):
-        run = store.run(run_id)
-        call = None if run is None else store.call(run.run_no, request.call_seq)
-        if run is not None and call is not None and is_open(request, call, run.status):
-            found.append(RequestView(run_id, asked_for(request, call, store, run.run_no)))
-    return found
+    """The open requests of all runs, oldest first.
+
+    Some that nobody answered are asked no longer, because the tool's probe has; so more are looked at where too few of
+    the first ones are.
+    """
+    most = limit
+    while True:
+        unanswered = store.open_requests(most)
+        found = [view for view in (_request_view(store, *each) for each in unanswered) if view is not None]
+        if len(found) >= limit or len(unanswered) < most:
+            return found[:limit]
+        most *= 4
+
+
+def _request_view(store: Store, run_id: str, request: RequestRecord) -> RequestView | None:
+    run = store.run(run_id)
+    call = None if run is None else store.call(run.run_no, request.call_seq)
+    if run is None or call is None or not is_open(request, call, run.status):
+        return None
+    return RequestView(run_id, asked_for(request, call, store, run.run_no))
 
 
 def run_view(run: RunRecord, store: Store) -> RunView:

@@ -196,6 +196,7 @@ def _answered(call: Call, record: CallRecord) -> Flow[Any]:
     if record.state in _ANSWERS:
         return (yield from replayed(call, record))
     if record.failure is not None and record.failure.cancelled:
+        call.identity = record.identity
         call.live.given_up.append(call)
         yield from forever()
     if record.effect is not call.policy.effect:
