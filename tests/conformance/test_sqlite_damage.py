@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from jumar.core.changes import Change
 from jumar.core.records import CheckpointRecord, RunRecord
-from jumar.core.states import CallState, Level, Status
+from jumar.core.states import CallKind, CallState, IdentityScope, Level, Status
 from jumar.core.store import RunFilter, Store
 from jumar.errors import IntegrityError, JumarError, StoreError
 from jumar.stores.opening import open_store
-from jumar.testing.conformance_scene import Scene, asking, call, named
+from jumar.testing.conformance_scene import AT, Scene, asking, call, named, taking
 
 PAGE = 4096
 LARGE = named(b"an artifact of its own " * 1000)
@@ -49,10 +49,12 @@ def runs(file: Path) -> list[RunRecord]:
                 call(9, CallState.FAILED),
                 call(10, CallState.UNCERTAIN),
                 call(11, result=None, result_artifact=LARGE.digest),
+                call(12, identity=run.run_id, identity_scope=IdentityScope.STORE),
             ),
             artifacts=(LARGE,),
             after=CheckpointRecord("kept", Level.STEP, "by-hand", refs=("claim:c-17",)),
             requests=(asking(f"{run.run_id}/10", 10),),
+            takes=(taking(12, run.run_id),),
         )
         scene.ack(advance)
         made.append(scene.again(run))
@@ -75,7 +77,12 @@ def everything_read(store: Store, run: RunRecord) -> list[Callable[[], Any]]:
         lambda: store.runs(RunFilter()),
         lambda: store.runs(RunFilter(status=Status.RUNNING)),
         lambda: store.runs(RunFilter(agent="repair")),
+        lambda: store.due(AT, 5),
         lambda: store.calls(number),
+        lambda: store.call(number, 2),
+        lambda: store.last_call(number, CallKind.TOOL),
+        lambda: store.identity(IdentityScope.STORE, number, run.run_id),
+        lambda: store.open_requests(50),
         lambda: store.artifact(number, LARGE.digest),
         lambda: store.checkpoints(number),
         lambda: store.requests(number),
@@ -164,6 +171,10 @@ _NONSENSE: dict[str, tuple[str, Any, str]] = {
     "a-status-there-is-none-of": ("UPDATE run SET status = ? WHERE run_no = 4", 99, "run"),
     "a-phase-in-words": ("UPDATE run SET phase = ? WHERE run_no = 4", "decided", "run"),
     "a-control-of-bytes": ("UPDATE run SET control = ? WHERE run_no = 4", b"\x01", "run"),
+    "numbers-that-are-words": ("UPDATE run SET failed_calls = ? WHERE run_no = 4", "1 two", "run"),
+    "numbers-that-are-bytes": ("UPDATE run SET failed_calls = ? WHERE run_no = 4", b"\x01", "run"),
+    "no-numbers-at-all": ("UPDATE run SET failed_calls = ? WHERE run_no = 4", "", "run"),
+    "a-scope-there-is-none-of": ("UPDATE call SET identity_scope = ? WHERE run_no = 4 AND seq = 12", 99, "call"),
     "a-call-state-there-is-none-of": ("UPDATE call SET state = ? WHERE run_no = 4 AND seq = 2", 99, "call"),
     "a-negative-call-state": ("UPDATE call SET state = ? WHERE run_no = 4 AND seq = 2", -1, "call"),
     "a-kind-in-words": ("UPDATE call SET kind = ? WHERE run_no = 4 AND seq = 2", "tool", "call"),
@@ -219,6 +230,30 @@ class TestRows:
         assert finding.run_id == runs[3].run_id
         store.close()
 
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "DELETE FROM call WHERE run_no = 4 AND seq = 12",
+            "UPDATE call SET identity = 'another' WHERE run_no = 4 AND seq = 12",
+            "UPDATE call SET identity = NULL WHERE run_no = 4 AND seq = 12",
+            "UPDATE call SET identity_scope = 0 WHERE run_no = 4 AND seq = 12",
+            "UPDATE identity SET key = 'another' WHERE run_no = 4",
+            "UPDATE identity SET scope_run = 4 WHERE run_no = 4",
+            "UPDATE identity SET scope_run = 5 WHERE run_no = 4",
+            "UPDATE identity SET call_seq = 11 WHERE run_no = 4",
+            "UPDATE identity SET run_no = 999 WHERE run_no = 4",
+        ],
+    )
+    def test_a_name_that_its_holder_does_not_carry_is_named(
+        self, file: Path, runs: list[RunRecord], statement: str
+    ) -> None:
+        damage(file, statement)
+        store = opened(file)
+        [finding] = store.inspect().findings
+        assert finding.where in (f"name {runs[3].run_id}", "name another")
+        assert finding.run_id == (None if "999" in statement else runs[3].run_id)
+        store.close()
+
     @pytest.mark.parametrize("statement", ["data = x'00'", "packing = 0", "packing = 77"])
     def test_an_artifact_that_lost_its_digest_is_not_given_out(
         self, file: Path, runs: list[RunRecord], statement: str
@@ -235,7 +270,7 @@ class TestRows:
         store = opened(file)
         scene = Scene(store)
         for run in [*runs[:3], *runs[4:]]:
-            assert len(store.calls(run.run_no)) == 11
+            assert len(store.calls(run.run_no)) == 12
             scene.ack(scene.advance(run))
         store.close()
 

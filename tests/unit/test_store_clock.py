@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from jumar.core.changes import Guard, Renew
+from jumar.core.records import LeaseTime
 from jumar.core.states import CallState
 from jumar.stores import clock
 from jumar.stores.clock import BOOT, lease_ms, lease_now
 from jumar.stores.opening import open_store
+from jumar.stores.sqlite import store as sqlite_store
 from jumar.stores.sqlite import writes
 from jumar.testing.conformance_scene import LONG, Scene
 
@@ -37,6 +39,13 @@ def test_a_lease_of_another_boot_is_over_however_long_it_was(scene: Scene, monke
     claimed = scene.claimed(scene.claim(run, "bob"))
     assert (claimed.taken_over, claimed.uncertain, claimed.run.epoch) == (True, 1, 2)
     assert claimed.run.boot == b"another!"
+
+
+def test_a_run_whose_lease_is_of_another_boot_can_go_on(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = scene.running("ann", ttl_ms=LONG)
+    assert scene.store.due(0, 10) == []
+    monkeypatch.setattr(sqlite_store, "lease_now", lambda: LeaseTime(b"another!", 5))
+    assert scene.store.due(0, 10) == [run.run_id]
 
 
 def test_an_owner_from_before_a_restart_writes_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def run_record(row: Row) -> RunRecord:
         values[20] = None if row[20] is None else ErrorClass(row[20])
         values[25] = _numbers(row[25])
         return RunRecord(*values)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError) as error:
         raise IntegrityError(f"the row of run {row[1]} is damaged ({error})") from error
 
 
