@@ -29,10 +29,11 @@ _LONGEST_NAME = 64
 _DEEPEST = 64
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 _json = msgspec.json.Decoder()
+_messages = msgspec.json.Decoder(list[dict[str, Any]])
 
 
 class Transcript:
-    """The messages of one run for one provider, made once a turn and handed out as copies."""
+    """The messages of one run for one provider, made once a turn."""
 
     def __init__(self, provider: str, task: Any) -> None:
         if provider not in PROVIDERS:
@@ -41,23 +42,22 @@ class Transcript:
             )
         self._write: Callable[[Turn, list[str]], list[Message]] = _openai if provider == "openai" else _anthropic
         self._ids: set[str] = set()
-        self._messages: list[Message] = [{"role": "user", "content": text_of(task)}]
-        self._ends: list[int] = [1]  # how many messages there are after so many turns
+        # As JSON, which is copied faster than it is made: so the caller's list is his own through and through.
+        self._parts: list[bytes] = [_encode({"role": "user", "content": text_of(task)})]
 
     @property
     def turns(self) -> int:
         """How many turns it holds."""
-        return len(self._ends) - 1
+        return len(self._parts) - 1
 
     def add(self, turn: Turn) -> None:
         """Go on with the next turn."""
         ids = [self._unique(call, turn.index, place) for place, call in enumerate(turn.decision.calls, 1)]
-        self._messages.extend(self._write(turn, ids))
-        self._ends.append(len(self._messages))
+        self._parts.append(b",".join(map(_encode, self._write(turn, ids))))
 
     def upto(self, turns: int) -> list[Message]:
-        """The messages of the task and of so many turns: a copy through and through, for the caller to change."""
-        return [_copied(message) for message in self._messages[: self._ends[turns]]]
+        """The messages of the task and of so many turns."""
+        return _messages.decode(b"[" + b",".join(self._parts[: turns + 1]) + b"]")
 
     def _unique(self, call: ToolCall, turn: int, place: int) -> str:
         """The call's own id where no other has it; models repeat theirs, and some give none."""
@@ -79,14 +79,6 @@ def messages_of(provider: str, task: Any, turns: Iterable[Turn]) -> list[Message
     for turn in turns:
         transcript.add(turn)
     return transcript.upto(transcript.turns)
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
-    return value
 
 
 # --- OpenAI: chat completions. ---------------------------------------------------------------------------------------
@@ -182,7 +174,7 @@ def _input(call: ToolCall) -> dict[str, Any]:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether something is nested deeper than a message should be: copying it would take as many frames."""
+    """Whether something is nested deeper than any provider takes it."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [inner for each in level for inner in _inside(each)]

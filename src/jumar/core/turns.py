@@ -113,6 +113,8 @@ def refusals(last: CallRecord | None) -> int:
     """How many outputs of a run were refused, by its newest verification: each knows its own number."""
     if last is None:
         return 0
+    if not call_agrees(last):
+        raise IntegrityError(f"the record of call {last.call_id} does not agree with its checksum")
     number = _number.decode(last.args or b"{}").get("number", 1)
     refused = last.state is CallState.SUCCEEDED and last.result is not None and verdict_of(last.result) is not None
     return number if refused else number - 1

@@ -241,7 +241,7 @@ def _taken_up(call: Call, record: CallRecord) -> Flow[Any]:
 
 def _uncertain(call: Call, record: CallRecord) -> Flow[Any]:
     resolution = RESOLUTION[record.effect]
-    if resolution is Resolution.AGAIN:
+    if resolution is Resolution.AGAIN and not call.policy.approval:
         return (yield from make_read(call, record.attempt + 1, new=False))
     if resolution is Resolution.ASK:
         settled = yield from settle_external(call, record.attempt, record, record.dispatch_by)

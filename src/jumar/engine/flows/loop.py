@@ -73,7 +73,9 @@ def run_loop(live: LiveRun, plan: LoopPlan, views: Views, task: Any) -> Flow[Att
 
 
 class _Rows(Struct):
-    """What a run is taken up from: the rows of its newest turn, and its newest verification."""
+    """What a run is taken up from: the rows of its newest turn, and, where that has no decision yet which would tell
+    how many outputs were refused before it, the run's newest verification.
+    """
 
     turn: list[CallRecord]
     verdict: CallRecord | None
@@ -83,7 +85,8 @@ def _newest(store: Store, run_no: int) -> _Rows:
     last = store.last_call(run_no, CallKind.DECISION)
     if last is None:
         return _Rows([], None)
-    return _Rows(store.calls(run_no, last.seq), store.last_call(run_no, CallKind.VALUE))
+    is_decided = last.state is CallState.SUCCEEDED
+    return _Rows(store.calls(run_no, last.seq), None if is_decided else store.last_call(run_no, CallKind.VALUE))
 
 
 class _Loop:
@@ -129,16 +132,12 @@ class _Loop:
             self._recovered(0)
             return None
         live.go_on_after(rows.turn[-1].seq)
-        self.refused = refusals(rows.verdict)
         first = rows.turn[0]
         self.number = self._sound(partial(turn_number, first.step))
         if first.state is not CallState.SUCCEEDED:
             self.undecided = first
+            self.refused = self._sound(partial(refusals, rows.verdict))
             self._recovered(self.number - 1)
-            return None
-        if live.phase is Phase.READY_TO_DECIDE:
-            self._recovered(self.number)
-            self.number += 1
             return None
         return (yield from self._reopened(rows.turn))
 
@@ -149,9 +148,15 @@ class _Loop:
         if first.result_artifact is not None:
             large = yield from artifact(live, first.result_artifact)
         recorded = self._sound(partial(decision_of, first, lambda _: large or b""))
-        opened = Opened(first.step, first.seq, recorded.output, [])
+        self.refused = recorded.refused
+        verdict = next((row for row in rows[1:] if row.kind is CallKind.VALUE), None)
+        if live.phase is Phase.READY_TO_DECIDE:  # its output was sent back
+            self.refused += 1
+            self._recovered(self.number)
+            self.number += 1
+            return None
+        opened = Opened(first.step, first.seq, recorded.output, [], verdict)
         if recorded.output is not None:
-            opened.verdict = next((row for row in rows[1:] if row.kind is CallKind.VALUE), None)
             self._recovered(self.number - 1)
             return opened
         doubts = [row for row in rows[1:] if row.state is CallState.UNCERTAIN and row.effect is not Effect.READ]
@@ -190,7 +195,7 @@ class _Loop:
         policy = ToolPolicy(CallKind.DECISION, DECIDE, Effect.READ, _ANY, retries=plan.retries, timeout=plan.timeout)
         call = Call(live, policy, plan.decide, (view,), {}, b'{"turn":%d}' % self.number, None)
         record, self.undecided = self.undecided, None
-        opened: Opened = yield from self._made(call, record, partial(record_decision, plan))
+        opened: Opened = yield from self._made(call, record, partial(record_decision, plan, self.refused))
         return opened
 
     def _check_limits(self) -> None:

@@ -80,15 +80,15 @@ class Opened(Struct):
 
 
 def record_decision(
-    plan: LoopPlan, call: Call, attempt: int, value: Any, started_at: int, ended_at: int, *, new: bool
+    plan: LoopPlan, refused: int, call: Call, attempt: int, value: Any, started_at: int, ended_at: int, *, new: bool
 ) -> Flow[Opened]:
-    """Record what the agent's function returned, with the calls it plans."""
+    """Record what the agent's function returned, with the calls it plans; `refused` outputs were sent back before."""
     live = call.live
     answer, usage = split_usage(value)
     try:
         decision = _decision(plan, answer)
         output = _output(plan, decision) if decision.finished else None
-        data = written(decision, output)
+        data = written(decision, output, refused)
         check_size(data, "the decision has")
     except JumarError as error:
         failure = exceptions.failure_of(error, ErrorClass.PERMANENT, ())
