@@ -17,6 +17,7 @@ from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
 from jumar.core.naming import check_label, check_run_id, slug
 from jumar.core.references import check_kinds
 from jumar.core.states import ErrorClass
+from jumar.core.store import Store
 from jumar.engine.policy import Settings
 from jumar.errors import UsageError
 from jumar.harness.agents import AgentSpec
@@ -96,6 +97,16 @@ class Harness(Operating):
             if address is not None:
                 return address
         return self._store or os.environ.get("JUMAR_STORE") or DEFAULT_STORE
+
+    @property
+    def store(self) -> Store:
+        """The store in use, opened; to look, never to write."""
+        return self._open().store
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that runs are driven with."""
+        return self._settings
 
     def _open(self) -> Operations:
         with self._lock:

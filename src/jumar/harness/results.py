@@ -20,6 +20,8 @@ class WaitingOn(Struct, frozen=True):
 
     `args` are the arguments that a call of `tool` was made, or is to be made, with.  A question has its text, its
     `choices` where the answer is one of them, and `expires_at` (ms since 1970) where a default is taken then.
+    `idempotency_key` is what the tool could hand to its service, and `started_at` when the call was last sent (ms since
+    1970, 0 where it never was): with these, what may have happened can be looked up there.
     """
 
     call_id: str
@@ -32,6 +34,8 @@ class WaitingOn(Struct, frozen=True):
     question: str | None = None
     choices: tuple[str, ...] | None = None
     expires_at: int | None = None
+    idempotency_key: str = ""
+    started_at: int = 0
 
 
 class RequestView(Struct, frozen=True):
@@ -86,11 +90,20 @@ def result_of(
     )
 
 
+class HolderView(Struct, frozen=True):
+    """The call, perhaps of another run, that holds the identity which a call waits for."""
+
+    run_id: str
+    call_id: str
+    state: str
+
+
 class CallView(Struct, frozen=True):
     """One call of a run, for people.
 
     Times are ms since 1970, `result` is the stored JSON, and `doubts` counts how often it was not known whether the
     call had happened.  `idempotency_key` is what the tool could hand to its service: the thing to search there for.
+    `held_by` is the call that this one waits for, because the two have one identity.
     """
 
     seq: int
@@ -112,11 +125,13 @@ class CallView(Struct, frozen=True):
     ended_version: int | None = None
     doubts: int = 0
     idempotency_key: str = ""
+    held_by: HolderView | None = None
 
 
 class AnswerView(Struct, frozen=True):
-    """What was answered about one attempt of a call: `verdict` (`happened`, `not-happened`), the result that was given
-    with it as JSON, by whom, with which note, and when (ms since 1970).
+    """What was answered about one attempt of a call: `verdict` (`happened`, `not-happened`, `approve`, `reject`,
+    `value`), what was given with it as JSON (a result, other arguments, an answer), by whom, with which note, and when
+    (ms since 1970).
     """
 
     call_id: str

@@ -17,6 +17,7 @@ from jumar.harness.results import (
     AnswerView,
     CallView,
     CheckpointView,
+    HolderView,
     RequestView,
     RunInfo,
     RunView,
@@ -59,15 +60,15 @@ def waiting_on(run: RunRecord, store: Store) -> list[WaitingOn]:
     for request in asked:
         call = store.call(run.run_no, request.call_seq)
         if call is not None and is_open(request, call, run.status):
-            found.append(asked_for(request, call, store, run.run_no))
+            found.append(asked_for(request, call, store, run))
     return found
 
 
-def asked_for(request: RequestRecord, call: CallRecord, store: Store, run_no: int) -> WaitingOn:
+def asked_for(request: RequestRecord, call: CallRecord, store: Store, run: RunRecord) -> WaitingOn:
     """One open request, with what its call tells of it."""
     data = call.args
     if data is None and call.args_artifact is not None:
-        data = store.artifact(run_no, call.args_artifact)
+        data = store.artifact(run.run_no, call.args_artifact)
     args = _value(data)
     details = args if call.kind is CallKind.ASK and isinstance(args, dict) else {}
     choices = details.get("choices")
@@ -82,7 +83,13 @@ def asked_for(request: RequestRecord, call: CallRecord, store: Store, run_no: in
         details.get("question"),
         None if choices is None else tuple(choices),
         request.expires_at,
+        _key(run, call),
+        call.started_at,
     )
+
+
+def _key(run: RunRecord, call: CallRecord) -> str:
+    return idempotency_key(run.run_id, call.call_id, call.args_digest, call.identity, call.identity_scope)
 
 
 def open_requests(store: Store, limit: int) -> list[RequestView]:
@@ -105,7 +112,7 @@ def _request_view(store: Store, run_id: str, request: RequestRecord) -> RequestV
     call = None if run is None else store.call(run.run_no, request.call_seq)
     if run is None or call is None or not is_open(request, call, run.status):
         return None
-    return RequestView(run_id, asked_for(request, call, store, run.run_no))
+    return RequestView(run_id, asked_for(request, call, store, run))
 
 
 def run_view(run: RunRecord, store: Store) -> RunView:
@@ -161,8 +168,20 @@ def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int) -> 
         record.started_version,
         record.ended_version,
         doubts,
-        idempotency_key(run.run_id, record.call_id, record.args_digest, record.identity, record.identity_scope),
+        _key(run, record),
+        _holder(record, store, run),
     )
+
+
+def _holder(record: CallRecord, store: Store, run: RunRecord) -> HolderView | None:
+    """Which call holds the name that a call waits for; None where it waits for none, or the name has become free."""
+    if record.state is not CallState.AWAITING or record.identity is None or record.identity_scope is None:
+        return None
+    held = store.identity(record.identity_scope, run.run_no, record.identity)
+    if held is None or (held.run_no, held.call_seq) == (run.run_no, record.seq):
+        return None
+    call = store.call(held.run_no, held.call_seq)
+    return None if call is None else HolderView(held.run_id, call.call_id, call.state.name)
 
 
 def checkpoint_view(record: CheckpointRecord) -> CheckpointView:
