@@ -187,6 +187,7 @@ class RunView(Struct, frozen=True):
     input: Any = None
     output: Any = None
     answers: tuple[AnswerView, ...] = ()
+    orders: tuple[TraceLine, ...] = ()  # what operators ordered, and when the run was paused or cancelled
 
 
 class TraceLine(Struct, frozen=True):

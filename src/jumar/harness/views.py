@@ -130,7 +130,11 @@ def run_view(run: RunRecord, store: Store) -> RunView:
         _artifact(store, run, run.input_digest),
         output,
         tuple(_answer_view(request) for request in requests if request.verdict is not None),
+        tuple(_event_line(event, {}) for event in events if event.kind in _ORDERS),
     )
+
+
+_ORDERS = (EventKind.ORDERED, EventKind.PAUSED, EventKind.CANCELLED)
 
 
 def _answer_view(request: RequestRecord) -> AnswerView:
@@ -223,6 +227,8 @@ _ENDS = frozenset(
         EventKind.FAILED,
         EventKind.WAITING,
         EventKind.RELEASED,
+        EventKind.PAUSED,
+        EventKind.CANCELLED,
     )
 )
 
