@@ -65,13 +65,11 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
         arguments: dict[str, Any] = dict(given)
         if _is_json(arguments):
             return arguments
-        arguments = {_cleaned(name): _cleaned(value) for name, value in arguments.items()}
-        if _is_json(arguments):
-            return arguments
         import json  # needed here alone
 
         try:
-            return json.dumps(arguments)  # with a NaN in it, say: no JSON, which the model is told
+            arguments = _cleaned(arguments)
+            return arguments if _is_json(arguments) else json.dumps(arguments)  # with a NaN in it: the model is told
         except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"the arguments of {self.name[:80]!r} are no JSON ({error})") from error
 
@@ -301,7 +299,7 @@ def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):
-        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+        return {_cleaned(key) if isinstance(key, str) else key: _cleaned(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_cleaned(item) for item in value]
     return value
