@@ -14,6 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import httpx2
 
+from jumar import Decision
+
 TOOLS = {
     "search": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
     "note": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
@@ -71,6 +73,7 @@ class Talk:
 class OpenAITalk(Talk):
     """Chat completions."""
 
+    name = "openai"
     options: ClassVar[dict[str, Any]] = {
         "model": "scripted",
         "tools": [
@@ -89,6 +92,16 @@ class OpenAITalk(Talk):
     def stream(self, messages: list[Any]) -> Any:
         """As above, with the usage, which OpenAI sends only when it is asked to."""
         return self.endpoint.stream(messages=messages, stream_options={"include_usage": True}, **self.options)
+
+    @staticmethod
+    def final(stream: Any) -> Any:
+        """What a stream sums up to."""
+        return stream.get_final_completion()
+
+    @staticmethod
+    def decision(answer: Any) -> Decision:
+        """What a loop agent makes of the answer."""
+        return Decision.from_openai(answer)
 
     @staticmethod
     def said(answer: Any) -> Any:
@@ -115,10 +128,16 @@ class OpenAITalk(Talk):
             for call, result in zip(calls, results, strict=True)
         ]
 
+    @staticmethod
+    def continued(messages: list[Any], words: str) -> list[Any]:
+        """The conversation with something more from its user."""
+        return [*messages, {"role": "user", "content": words}]
+
 
 class AnthropicTalk(Talk):
     """Messages."""
 
+    name = "anthropic"
     options: ClassVar[dict[str, Any]] = {
         "model": "scripted",
         "max_tokens": 1000,
@@ -131,6 +150,16 @@ class AnthropicTalk(Talk):
         import anthropic
 
         return self._client(anthropic, self.url).messages
+
+    @staticmethod
+    def final(stream: Any) -> Any:
+        """What a stream sums up to."""
+        return stream.get_final_message()
+
+    @staticmethod
+    def decision(answer: Any) -> Decision:
+        """What a loop agent makes of the answer."""
+        return Decision.from_anthropic(answer)
 
     @staticmethod
     def said(answer: Any) -> Any:
@@ -155,6 +184,15 @@ class AnthropicTalk(Talk):
             for call, result in zip(calls, results, strict=True)
         ]
         return [{"role": "user", "content": blocks}]
+
+    @staticmethod
+    def continued(messages: list[Any], words: str) -> list[Any]:
+        """The conversation with something more from its user, which joins what the user's last message told."""
+        *before, last = messages
+        if last["role"] != "user":
+            return [*messages, {"role": "user", "content": words}]
+        told = last["content"] if isinstance(last["content"], list) else [{"type": "text", "text": last["content"]}]
+        return [*before, {"role": "user", "content": [*told, {"type": "text", "text": words}]}]
 
 
 TALKS: dict[str, type[Any]] = {"openai": OpenAITalk, "anthropic": AnthropicTalk}
