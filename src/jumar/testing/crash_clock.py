@@ -46,15 +46,15 @@ def stopped_clock() -> Generator[StoppedClock, None, None]:
     stopped = StoppedClock()
     pairs = [("lease_ms", clock.lease_ms, stopped.lease_ms), ("wall_ms", clock.wall_ms, stopped.wall_ms)]
     for name, real, ours in pairs:
-        _put(name, real, ours)
+        put(name, real, ours)
     try:
         yield stopped
     finally:
         for name, real, ours in pairs:
-            _put(name, ours, real)
+            put(name, ours, real)
 
 
-def _put(name: str, old: Any, new: Any) -> None:
+def put(name: str, old: Any, new: Any) -> None:
     """Replace a function wherever a module of Jumar has it, modules imported meanwhile included."""
     for module in [module for key, module in sys.modules.items() if key.partition(".")[0] == "jumar"]:
         if module.__dict__.get(name) is old:
