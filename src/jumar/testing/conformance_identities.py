@@ -244,6 +244,12 @@ class KeepingNames(Suite):
         [record] = scene.store.calls(run.run_no)
         assert (record.identity, record.identity_scope) == ("pay:7", _STORE)
 
+    def test_a_call_that_ended_at_once_keeps_its_name_in_its_row(self, scene: Scene) -> None:
+        run = scene.running()
+        record = call(1, CallState.SUCCEEDED, identity="pay:7", identity_scope=_STORE)
+        scene.ack(scene.advance(run, calls=(record,), takes=(taking(1, "pay:7"),)))
+        assert scene.store.calls(run.run_no) == [replace(record, started_version=1, ended_version=1)]
+
     def test_a_started_call_whose_name_is_elsewhere_is_refused(self, scene: Scene) -> None:
         """What was sent does not go back to waiting."""
         scene.ack(scene.starting(scene.running(), "pay:7"))
