@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from anthropic.types import Message
 from openai.types.chat import ChatCompletion, ParsedChatCompletion
+from openai.types.responses import Response
 from pydantic import BaseModel
 
 from jumar import Harness, Run, current_call
@@ -131,6 +132,41 @@ def test_a_function_that_reads_its_stream_by_itself_is_held_to_the_same(
     answer = run(harness, agent_asking(harness, model, waits=False), waits=False).unwrap()
     assert "all is well" in json.dumps(answer)
     assert provider.answers() == [(0, "break"), (0, "said")]
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["plain", "async"])
+@pytest.mark.parametrize(
+    "broken", [None, Break(4, "cut"), Break(4, "closed"), Break(4, "told"), Break(0, "closed")], ids=str
+)
+def test_a_response_of_the_newer_kind_is_summed_up_and_held_to_the_same(
+    harness: Harness, provide: Provide, waits: bool, broken: Break | None
+) -> None:
+    provider = provide(SAYS, broken)
+    client = talk_to(provider.url, ("openai", waits)).client
+    answers: list[Any] = []
+
+    def model(messages: list[Any]) -> Any:
+        return client.responses.stream(model="m", input=messages)
+
+    run(harness, agent_asking(harness, model, waits, answers.append), waits).unwrap()
+    assert provider.answers() == [(0, "said")] if broken is None else [(0, "break"), (0, "said")]
+    assert type(answers[0]) is Response
+    assert answers[0].output_text == "let me look"
+    assert [item.name for item in answers[0].output if item.type == "function_call"] == ["search", "note"]
+    assert "parsed" not in answers[0].to_json()
+    (call,) = harness.show("last").calls
+    assert call.usage is not None and call.usage["output_tokens"] == 10
+
+
+def test_a_response_that_reached_its_limit_is_an_answer_that_says_so(harness: Harness, provide: Provide) -> None:
+    provider = provide([Say("word " * 100)])
+    client = talk_to(provider.url, ("openai", False)).client
+
+    def model(messages: list[Any]) -> Any:
+        return client.responses.stream(model="m", input=messages)
+
+    answer = run(harness, agent_asking(harness, model, waits=False), waits=False).unwrap()
+    assert (answer["status"], provider.answers()) == ("incomplete", [(0, "said")])
 
 
 class Verdict(BaseModel):

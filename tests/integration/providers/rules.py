@@ -40,6 +40,11 @@ def anthropic_fault(body: dict[str, Any]) -> str | None:
     return None
 
 
+def responses_fault(body: dict[str, Any]) -> str | None:
+    """What is wrong with a request for a response; its conversations are no part of these tests."""
+    return None if isinstance(body.get("model"), str) and body.get("input") else "model and input are required"
+
+
 # --- OpenAI: chat completions. ---------------------------------------------------------------------------------------
 
 _KEYS = {

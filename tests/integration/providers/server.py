@@ -153,6 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     formats: ClassVar[dict[str, Any]] = {
         "/v1/chat/completions": (rules.openai_fault, wire.chat_completion, wire.chat_chunks),
+        "/v1/responses": (rules.responses_fault, wire.response, wire.response_events),
         "/v1/messages": (rules.anthropic_fault, wire.message, wire.message_events),
     }
 

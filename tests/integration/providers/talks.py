@@ -83,11 +83,16 @@ class OpenAITalk(Talk):
     }
 
     @cached_property
-    def endpoint(self) -> Any:
-        """The SDK's resource."""
+    def client(self) -> Any:
+        """The SDK's client."""
         import openai
 
-        return self._client(openai, f"{self.url}/v1").chat.completions
+        return self._client(openai, f"{self.url}/v1")
+
+    @property
+    def endpoint(self) -> Any:
+        """The part of it that answers."""
+        return self.client.chat.completions
 
     def stream(self, messages: list[Any]) -> Any:
         """As above, with the usage, which OpenAI sends only when it is asked to."""
@@ -145,11 +150,16 @@ class AnthropicTalk(Talk):
     }
 
     @cached_property
-    def endpoint(self) -> Any:
-        """The SDK's resource."""
+    def client(self) -> Any:
+        """The SDK's client."""
         import anthropic
 
-        return self._client(anthropic, self.url).messages
+        return self._client(anthropic, self.url)
+
+    @property
+    def endpoint(self) -> Any:
+        """The part of it that answers."""
+        return self.client.messages
 
     @staticmethod
     def final(stream: Any) -> Any:

@@ -9,6 +9,7 @@ import json
 from typing import Any, NamedTuple
 
 Event = tuple[str | None, Any]
+MOST_WORDS = 200  # characters of a response, after which it is cut off
 
 
 class Say(NamedTuple):
@@ -64,6 +65,60 @@ def _head(number: int, kind: str) -> dict[str, Any]:
 
 def _openai_usage(number: int) -> dict[str, Any]:
     return {"prompt_tokens": 100 + number, "completion_tokens": 10, "total_tokens": 110 + number}
+
+
+def response(say: Say, ids: list[str], number: int) -> dict[str, Any]:
+    """A response, OpenAI's newer kind of answer."""
+    part = {"type": "output_text", "text": say.text, "annotations": []}
+    said = {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    output = [said] if say.text else []
+    output += [
+        {"type": "function_call", "id": f"fc_{ident}", "call_id": ident, "name": name, "arguments": json.dumps(given)}
+        for ident, (name, given) in zip(ids, say.calls, strict=True)
+    ]
+    usage = {"input_tokens": 100 + number, "output_tokens": 10, "total_tokens": 110 + number}
+    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    return {**_response_begun(number), "status": "completed", "output": output, "usage": {**usage, **details}}
+
+
+def response_events(say: Say, ids: list[str], number: int) -> list[Event]:
+    """A response as a stream; one of many words is cut off at its limit of tokens."""
+    begun, whole = _response_begun(number), response(say, ids, number)
+    events: list[tuple[str, dict[str, Any]]] = [("response.created", {"response": begun})]
+    for index, item in enumerate(whole["output"]):
+        place = {"output_index": index, "item_id": item["id"]}
+        empty = {**item, **({"content": []} if item["type"] == "message" else {"arguments": ""})}
+        events.append(("response.output_item.added", {"output_index": index, "item": empty}))
+        if item["type"] == "message":
+            part = {**item["content"][0], "text": ""}
+            events.append(("response.content_part.added", {**place, "content_index": 0, "part": part}))
+            for piece in _pieces(say.text):
+                delta = {"content_index": 0, "delta": piece, "logprobs": []}
+                events.append(("response.output_text.delta", {**place, **delta}))
+        else:
+            for piece in _pieces(item["arguments"]):
+                events.append(("response.function_call_arguments.delta", {**place, "delta": piece}))
+        events.append(("response.output_item.done", {"output_index": index, "item": item}))
+    if len(say.text) > MOST_WORDS:
+        cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+        events.append(("response.incomplete", {"response": {**whole, **cut}}))
+    else:
+        events.append(("response.completed", {"response": whole}))
+    return [(name, {"type": name, "sequence_number": sequence, **data}) for sequence, (name, data) in enumerate(events)]
+
+
+def _response_begun(number: int) -> dict[str, Any]:
+    return {
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "model": "scripted",
+        "status": "in_progress",
+        "output": [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
 
 
 # --- Anthropic. ------------------------------------------------------------------------------------------------------
