@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from jumar import errors
 from jumar.core.codec import register_codec
-from jumar.core.decisions import Decision, ToolCall
 from jumar.core.records import Usage
 from jumar.core.verdicts import Happened, NotHappened, Unknown
 from jumar.engine.scope import CurrentCall, current_call
@@ -19,10 +18,11 @@ from jumar.harness.harness import Harness
 from jumar.harness.results import RunResult
 from jumar.harness.run import Run
 from jumar.harness.tools import Tool, tool
-from jumar.harness.view import LoopView
 
 if TYPE_CHECKING:
+    from jumar.core.decisions import Decision, ToolCall
     from jumar.harness.async_run import AsyncRun
+    from jumar.harness.view import LoopView
 
 __version__ = "0.1.0"
 
@@ -47,11 +47,19 @@ __all__ = [
     "tool",
 ]
 
+# What a plain program need not load: AsyncRun brings asyncio with it, the others are for loop agents.
+_LATER = {
+    "AsyncRun": "jumar.harness.async_run",
+    "Decision": "jumar.core.decisions",
+    "LoopView": "jumar.harness.view",
+    "ToolCall": "jumar.core.decisions",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # AsyncRun brings asyncio with it, which a plain program need not load.
-    if name == "AsyncRun":
-        from jumar.harness.async_run import AsyncRun
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module 'jumar' has no attribute {name!r}")
+    from importlib import import_module
 
-        return AsyncRun
-    raise AttributeError(f"module 'jumar' has no attribute {name!r}")
+    return getattr(import_module(module), name)

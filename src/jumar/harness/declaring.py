@@ -8,7 +8,6 @@ from typing import Any, ParamSpec, TypeVar, Unpack, overload
 from jumar.errors import UnknownAgent, UsageError
 from jumar.harness.agents import AgentSpec, agent_spec
 from jumar.harness.binding import caller_names
-from jumar.harness.loops import LoopOptions, loop_spec
 from jumar.harness.options import refuse_later, several
 from jumar.harness.tools import Tool, ToolOptions, ToolSpec, decorated, spec_of
 
@@ -107,6 +106,8 @@ class Declaring:
         the output, which may also be given as JSON text.  Where the function is a generator, `on_event` gets what it
         yields.
         """
+        from jumar.harness.loops import LoopOptions, loop_spec  # which a program without loop agents never loads
+
         refuse_later("loop", later)
         specs = [spec_of(tool) for tool in several("tools=", tools)]
         options = LoopOptions(

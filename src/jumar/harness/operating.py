@@ -10,7 +10,6 @@ from jumar.core.states import Control, Status
 from jumar.core.store import RunFilter
 from jumar.core.verdicts import Happened, NotHappened
 from jumar.errors import IllegalTransition, RunNotFound, UsageError
-from jumar.harness.answering import Answering
 from jumar.harness.declaring import Declaring
 from jumar.harness.options import whole
 from jumar.harness.results import Report, RequestView, RunInfo, RunView, TraceLine
@@ -18,6 +17,7 @@ from jumar.harness.twins import twin
 from jumar.harness.views import open_requests, run_info, run_view, status_named, trace_lines
 
 if TYPE_CHECKING:
+    from jumar.harness.answering import Answering
     from jumar.harness.operations import Operations
     from jumar.harness.view import LoopView
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -24,10 +24,8 @@ from jumar.engine.flows.advance import leave
 from jumar.engine.flows.calls import diverged
 from jumar.engine.flows.ended import Ended, reread
 from jumar.engine.flows.giving_up import settle_given_up
-from jumar.engine.flows.loop import no_function, run_loop
 from jumar.engine.flows.orders import obey
 from jumar.engine.flows.outcomes import not_storable
-from jumar.engine.flows.planning import LoopPlan
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, log
 from jumar.engine.policy import Codec, Settings
@@ -42,6 +40,9 @@ from jumar.errors import (
     ReplayDiverged,
     Stopped,
 )
+
+if TYPE_CHECKING:
+    from jumar.engine.flows.planning import LoopPlan
 
 _RESUMABLE = mask(*CLAIMABLE)
 # What may be taken up although nobody asked for this very run.
@@ -179,9 +180,13 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
     """
     ended: Attempt
     if agent.loop is not None:
+        from jumar.engine.flows.loop import run_loop  # which a program without loop agents never loads
+
         ended = yield from run_loop(live, agent.loop, face, value)
     else:
         if live.phase is not Phase.IN_CODE:
+            from jumar.engine.flows.loop import no_function
+
             live.stop(no_function(live))
             return (yield from _halted(live))
         ended = yield Invoke(agent.body, (face, value), {}, Scope(live, live.root, waits=agent.waits))
