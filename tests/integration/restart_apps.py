@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from jumar import AsyncRun, Happened, Harness, NotHappened, Run
+from jumar import AsyncRun, Decision, Happened, Harness, LoopView, NotHappened, Run, ToolCall
 from jumar.testing import Witness
 
 harness = Harness("sqlite:///elsewhere.db")
@@ -67,6 +67,35 @@ async def inform(run: AsyncRun, claims: list[str]) -> list[str]:
 def transfer(run: Run, cents: int) -> str:
     """A sound one that may need a person."""
     return run.call(wire, cents)
+
+
+@harness.tool(effect="external", approval="always", settle=0, timeout=20.0)
+def refund(cents: int) -> str:
+    bank.send("refund")
+    return f"refunded {cents}"
+
+
+@refund.probe
+def _(cents: int) -> Happened[str] | NotHappened:
+    return Happened(f"refunded {cents}") if bank.happened() else NotHappened()
+
+
+@harness.agent(tools=[refund])
+def consults(run: Run, claim: str) -> list[str]:
+    """A sound one that sleeps, and asks persons in between."""
+    run.sleep(3600)
+    cents = run.ask("How much?", returns=int)
+    run.sleep(10)  # in place
+    tone = run.ask("How polite?", choices=["very", "hardly"], expires=86_400, default="very")
+    return [run.call(refund, cents), tone]
+
+
+@harness.loop(tools=[price, notify])
+def operator(view: LoopView) -> Decision:
+    """A sound loop agent."""
+    if view.step_index == 1:
+        return Decision.act([ToolCall("price", {"claim": view.task}), ToolCall("notify", {"claim": view.task})])
+    return Decision.finish([result.value for turn in view.history for result in turn.results])
 
 
 # --- Faults that a restart shows. ---------------------------------------------------------------------------------

@@ -18,7 +18,12 @@ from jumar.testing import Restart, RestartsFailed, RestartSweep, Witness, restar
 from jumar.testing.restarts_app import load
 
 APPS = "tests.integration.restart_apps:harness"
-ELSEWHERE = [r"after Commit\(Create", r"after Commit\(.*pay.1 STARTED", r"before Invoke\(notify", r"after Invoke\(settle"]
+ELSEWHERE = [
+    r"after Commit\(Create",
+    r"after Commit\(.*pay.1 STARTED",
+    r"before Invoke\(notify",
+    r"after Invoke\(settle",
+]
 SENT, RECORDED = r"after Invoke\(pay ", r"after Commit\(.*SUCCEEDED\)"
 
 
@@ -115,6 +120,33 @@ def test_a_person_answers_where_the_run_waits_for_one(sweep: Callable[..., Resta
 def test_a_run_that_waits_for_a_person_and_gets_no_answer_says_so(sweep: Callable[..., RestartSweep]) -> None:
     error = failed(sweep, "transfer", 5, points=r"after Invoke\(wire", answer=lambda waiting, folder: ...)
     assert "the run ended WAITING: for wire.1 (resolve), which only answer= can answer" in str(error)
+
+
+def persons(waiting: Any, folder: Path) -> Any:
+    """What is asked for is given, but for the question that has a default."""
+    return {"How much?": 500, "How polite?": ..., None: True}[waiting.question]
+
+
+def test_a_run_that_sleeps_and_asks_is_awaited_and_answered_between_its_deaths(
+    sweep: Callable[..., RestartSweep],
+) -> None:
+    points = r"before Invoke\(refund|after Commit\(Answer\)"
+    done = sweep("consults", "c-17", points=points, answer=persons, witness="ledger")
+    assert [restart.output for restart in done.restarts] == [["refunded 500", "very"]] * len(done.restarts)
+    *_, last = done.restarts
+    assert last.calls[0].ended_at - last.calls[0].started_at >= 3_600_000
+    assert last.calls[-1].ended_at - last.calls[0].started_at >= 3_600_000 + 10_000 + 86_400_000
+
+
+def test_an_answer_of_the_wrong_kind_is_refused(sweep: Callable[..., RestartSweep]) -> None:
+    told = refused(UsageError, sweep, "consults", "c-17", answer=lambda waiting, folder: "some")
+    assert "the answer" in told and "int" in told
+
+
+def test_a_loop_agent_passes(sweep: Callable[..., RestartSweep]) -> None:
+    points = r"after Invoke\((operator of turn.decide.1|notify)"
+    done = sweep("operator", "c-17", points=points, witness="ledger")
+    assert [restart.output for restart in done.restarts] == [[700, "told about c-17"]] * 2
 
 
 # --- Faults are found. ---------------------------------------------------------------------------------------------
@@ -350,13 +382,17 @@ def test_each_run_has_a_folder_prepared_for_it_and_the_environment_knows_it(
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize(("agent", "task"), [("settle", "c-17"), ("inform", ["a", "b", "c"])])
+@pytest.mark.parametrize(
+    ("agent", "task"),
+    [("settle", "c-17"), ("inform", ["a", "b", "c"]), ("consults", "c-17"), ("operator", "c-17")],
+)
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "from outside"])
 def test_sound_agents_pass_at_every_point(
     sweep: Callable[..., RestartSweep], agent: str, task: Any, exact: bool
 ) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    done = sweep(agent, task, again=1, seed=seed, exact=exact, witness="ledger")
-    assert len(done.restarts) + len(done.missed) == len(done.points)
-    assert len(done.restarts) > len(done.points) // 2
+    done = sweep(agent, task, again=1, seed=seed, exact=exact, witness="ledger", answer=persons)
+    chosen = [point for point in done.points if "Commit" in point or "Invoke" in point]
+    assert len(done.restarts) + len(done.missed) == len(chosen)
+    assert len(done.restarts) > len(chosen) // 2

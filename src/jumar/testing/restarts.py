@@ -64,10 +64,10 @@ def restart_sweep(
     are added to the environment, stands for it.  `prepare(folder)` is called before a run begins, to put things there
     or to set an outside service back.  `input` is the agent's input.
 
-    `points` are "all", a number of them to be drawn with `seed`, or regular expressions for their names, such as
-    r"after Invoke\\(pay".  `again` is how many more times the process is killed at a point drawn at random while it
-    recovers.  With `exact=False` the kill comes from outside, as soon as the point is heard of: in the middle of
-    whatever goes on right after it, and each time a little elsewhere.
+    `points` are "all" commits and bodies, a number of these to be drawn with `seed`, or regular expressions for the
+    names of any points, such as r"after Invoke\\(pay".  `again` is how many more times the process is killed at a point
+    drawn at random while it recovers.  With `exact=False` the kill comes from outside, as soon as the point is heard
+    of: in the middle of whatever goes on right after it, and each time a little elsewhere.
 
     `witness` names a log of `jumar.testing.Witness` in the run's folder, or is a function that is given the folder and
     answers what happened outside, as anything that can be compared.  `answer(waiting, folder)` answers what a run
@@ -204,12 +204,10 @@ def _kills(points: Sequence[str]) -> list[Kill]:
 
 def _chooser(points: Any) -> Callable[[list[Kill], random.Random], list[Kill]]:
     if points == "all":
-        return lambda kills, chance: kills
+        return lambda kills, chance: _telling(kills)
     if not isinstance(points, (str, Iterable)):
         number = _whole("points", points, 1)
-        return lambda kills, chance: [
-            kills[place] for place in sorted(chance.sample(range(len(kills)), min(number, len(kills))))
-        ]
+        return lambda kills, chance: _drawn(_telling(kills), number, chance)
     patterns = [_pattern(each) for each in ([points] if isinstance(points, str) else points)]
 
     def matching(kills: list[Kill], chance: random.Random) -> list[Kill]:
@@ -222,6 +220,15 @@ def _chooser(points: Any) -> Callable[[list[Kill], random.Random], list[Kill]]:
         return [kill for kill in kills if any(pattern.search(str(kill.name)) for pattern in patterns)]
 
     return matching
+
+
+def _telling(kills: list[Kill]) -> list[Kill]:
+    """Without those where a process only looks or waits: what is left of it is the same as a point before."""
+    return [kill for kill in kills if re.search(" (Commit|Invoke)", str(kill.name))]
+
+
+def _drawn(kills: list[Kill], number: int, chance: random.Random) -> list[Kill]:
+    return [kills[place] for place in sorted(chance.sample(range(len(kills)), min(number, len(kills))))]
 
 
 def _pattern(text: Any) -> re.Pattern[str]:

@@ -44,7 +44,7 @@ from jumar.testing.restarts_line import (
     encode,
 )
 
-_SHORT, _FOREVER = 0.05, 3600.0  # seconds: pauses outside of these wait for something else than time
+_SHORT, _FOREVER = 0.1, 3600.0  # seconds: pauses outside of these wait for something else than time
 _LEFT_ALONE = ("COMPLETED", "FAILED", "CANCELLED", "PAUSED")
 _BY = "restart_sweep"
 
