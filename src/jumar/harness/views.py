@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from jumar.core.codec import digest
 from jumar.core.naming import idempotency_key
 from jumar.core.open_requests import is_open
 from jumar.core.phases import FINAL
 from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RequestRecord, RunRecord
-from jumar.core.states import CallKind, CallState, Effect, EventKind, Status
+from jumar.core.states import CallKind, CallState, Effect, EventKind, RequestKind, Status, Verdict
 from jumar.core.store import Store
 from jumar.harness.results import (
     AnswerView,
@@ -69,6 +71,11 @@ def asked_for(request: RequestRecord, call: CallRecord, store: Store, run: RunRe
     data = call.args
     if data is None and call.args_artifact is not None:
         data = store.artifact(run.run_no, call.args_artifact)
+    if request.kind is RequestKind.RESOLVE:
+        sent = _approved_arguments(store.requests(run.run_no, call.seq)).get(call.seq)
+        data = data if sent is None else sent
+    else:
+        sent = None
     args = _value(data)
     details = args if call.kind is CallKind.ASK and isinstance(args, dict) else {}
     choices = details.get("choices")
@@ -83,13 +90,21 @@ def asked_for(request: RequestRecord, call: CallRecord, store: Store, run: RunRe
         details.get("question"),
         None if choices is None else tuple(choices),
         request.expires_at,
-        _key(run, call),
+        _key(run, call, sent),
         call.started_at,
     )
 
 
-def _key(run: RunRecord, call: CallRecord) -> str:
-    return idempotency_key(run.run_id, call.call_id, call.args_digest, call.identity, call.identity_scope)
+def _approved_arguments(requests: Iterable[RequestRecord]) -> dict[int, bytes]:
+    """The arguments that a person put in place of those asked for, by the numbers of the calls sent with them."""
+    given = [each for each in requests if each.kind is RequestKind.APPROVAL and each.verdict is Verdict.APPROVE]
+    newest = {each.call_seq: each.value for each in sorted(given, key=lambda each: each.attempt)}
+    return {seq: value for seq, value in newest.items() if value is not None}
+
+
+def _key(run: RunRecord, call: CallRecord, sent: bytes | None) -> str:
+    args = call.args_digest if sent is None else digest(sent)
+    return idempotency_key(run.run_id, call.call_id, args, call.identity, call.identity_scope)
 
 
 def open_requests(store: Store, limit: int) -> list[RequestView]:
@@ -121,9 +136,10 @@ def run_view(run: RunRecord, store: Store) -> RunView:
     doubts = Counter(event.call_seq for event in events if event.kind is EventKind.CALL_UNCERTAIN)
     output = _artifact(store, run, run.output_digest) if run.status in FINAL else None
     requests, calls = store.requests(run.run_no), store.calls(run.run_no)
+    sent = _approved_arguments(requests)
     return RunView(
         run_info(run, store),
-        tuple(call_view(record, store, run, doubts[record.seq]) for record in calls),
+        tuple(call_view(record, store, run, doubts[record.seq], sent.get(record.seq)) for record in calls),
         tuple(checkpoint_view(record) for record in store.checkpoints(run.run_no)),
         tuple(waiting_on(run, store)),
         tuple(_event_line(event, {}) for event in events if event.kind is EventKind.TAKEN_OVER),
@@ -150,8 +166,8 @@ def _answer_view(request: RequestRecord) -> AnswerView:
     )
 
 
-def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int) -> CallView:
-    """One call, with its arguments and result as JSON."""
+def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int, sent: bytes | None = None) -> CallView:
+    """One call, with its arguments and result as JSON; `sent` are those a person put in their place."""
     failure = record.failure
     return CallView(
         record.seq,
@@ -172,7 +188,7 @@ def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int) -> 
         record.started_version,
         record.ended_version,
         doubts,
-        _key(run, record),
+        _key(run, record, sent),
         _holder(record, store, run),
     )
 

@@ -16,7 +16,7 @@ from jumar.core.codec import digest
 from jumar.core.identities import check_identity
 from jumar.core.records import CallRecord, IdentityRecord
 from jumar.core.requests import Flow, Sleep
-from jumar.core.states import CallState, ErrorClass, EventKind
+from jumar.core.states import CallState, Effect, ErrorClass, EventKind
 from jumar.engine.flows.outcomes import load, raised, record_failure, record_success
 from jumar.engine.flows.settling import Settled
 from jumar.engine.live import Wait
@@ -50,6 +50,16 @@ def take_of(call: Call) -> tuple[Take, ...]:
         return ()
     scope, instead = call.policy.identity_scope, call.instead_of
     return (Take(seq=call.seq, scope=scope, key=call.identity, args_digest=call.effective, instead_of=instead),)
+
+
+def frees_of(call: Call) -> tuple[int, ...]:
+    """What the STARTED advance gives up: the name of an earlier attempt, where a person has made another action of the
+    call since.  That of an `idempotent` call is kept, because the attempt may have done what it names.
+    """
+    record = call.record
+    if record is None or record.identity in (None, call.identity) or call.policy.effect is Effect.IDEMPOTENT:
+        return ()
+    return (call.seq,)
 
 
 def held(call: Call, made: int) -> Flow[Settled | None]:

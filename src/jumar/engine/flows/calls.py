@@ -100,11 +100,6 @@ class Call:
         self.args, self.kwargs, canonical = self.policy.arguments(data)
         self.effective = digest(canonical)
 
-    @property
-    def edited(self) -> bool:
-        """Whether it is sent with other arguments than were asked for."""
-        return self.effective != self.args_digest
-
     def invocation(self, attempt: int) -> Invoke:
         """The request that runs the body once."""
         policy = self.policy
@@ -196,6 +191,7 @@ def _answered(call: Call, record: CallRecord) -> Flow[Any]:
     if record.state in _ANSWERS:
         return (yield from replayed(call, record))
     if record.failure is not None and record.failure.cancelled:
+        yield from remember_edits(call)
         call.identity = record.identity
         call.live.given_up.append(call)
         yield from forever()
@@ -206,7 +202,8 @@ def _answered(call: Call, record: CallRecord) -> Flow[Any]:
     elif record.attempt and needs_started(record.effect):
         yield from remember_edits(call)
     if needs_started(record.effect):
-        call.identity = record.identity if record.identity is not None and not call.edited else named(call)
+        # What is approved now may be another action than the one that was sent before.
+        call.identity = named(call) if call.approved or record.identity is None else record.identity
     with call.live.making(call.seq):
         return (yield from _taken_up(call, record))
 

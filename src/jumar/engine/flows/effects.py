@@ -15,7 +15,7 @@ from jumar.core.records import EventRecord, Failure
 from jumar.core.requests import Attempt, Flow, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Level
 from jumar.core.uncertain import Ended, Judgement, judge
-from jumar.engine.flows.actions import held, take_of
+from jumar.engine.flows.actions import frees_of, held, take_of
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.approving import ask_approval
 from jumar.engine.flows.outcomes import failure_of, how_ended, new_record, raised, record_failure, record_success
@@ -151,7 +151,7 @@ def _start(call: Call, attempt: int, *, new: bool) -> Flow[int | None]:
         identity=call.identity,
         identity_scope=None if call.identity is None else call.policy.identity_scope,
     )
-    ack = yield from advance(live, changes=(change,), events=told, takes=take_of(call))
+    ack = yield from advance(live, changes=(change,), events=told, takes=take_of(call), frees=frees_of(call))
     return None if ack.taken else dispatch_by
 
 
@@ -162,6 +162,7 @@ def _send(call: Call, attempt: int, dispatch_by: int) -> Flow[Attempt | None]:
         # Another branch stopped the run while STARTED was on its way to disk; this call was not sent, and the record
         # says so.
         yield from _plan(call, attempt, _not_sent(call), new=False)
+        live.kept_back.add(call.seq)
         raise live.halt.signal()
     if live.clock() > dispatch_by:
         return None
