@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jumar import Decision, Harness, ToolCall, current_call
+from jumar import Decision, Harness, ToolCall, Usage, current_call
 from tests.integration.agents_helpers import ids, states
 from tests.integration.loops_helpers import Commits, Script, act, call, declare
 
@@ -185,6 +185,25 @@ def test_a_tool_knows_its_call_and_so_does_the_function_that_decides(harness: Ha
 
     harness.run(declare(harness, waits, decide, tools=[send]), "x").unwrap()
     assert seen == [("turn.decide.1", "decision", 1), ("turn.send.1", "tool", 1), ("turn#2.decide.1", "decision", 1)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Decision.finish("x", usage=Usage(input_tokens=9, usd=0.5)),
+        (Decision.finish("x"), Usage(input_tokens=9, usd=0.5)),
+    ],
+    ids=["of the decision", "beside it"],
+)
+def test_what_a_decision_cost_is_recorded_with_it(harness: Harness, given: Any) -> None:
+    assert harness.run(declare(harness, False, lambda view: given), "x").unwrap() == "x"
+    assert harness.show("last").calls[0].usage == {
+        "input_tokens": 9,
+        "output_tokens": 0,
+        "cached_tokens": 0,
+        "usd": 0.5,
+    }
+    assert harness.view("last").history[0].decision.usage == Usage(input_tokens=9, usd=0.5)
 
 
 def test_tools_may_be_called_as_the_parts_of_a_turn_are(harness: Harness) -> None:

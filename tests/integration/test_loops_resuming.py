@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jumar import Decision, Happened, Harness, NotHappened, RunResult
+from jumar import Decision, Happened, Harness, NotApplied, NotHappened, RunResult
 from jumar.core.records import CallRecord
 from jumar.core.states import CallKind
 from jumar.errors import IntegrityError, ReplayDiverged
@@ -303,6 +303,22 @@ def test_a_function_that_keeps_its_own_notes_reads_nothing(tmp_path: Path) -> No
 
 
 # --- Waiting. --------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_is_tried_again_much_later_holds_no_other_back(harness: Harness, waits: bool) -> None:
+    later = [NotApplied("busy", retry_after=3600.0)]
+
+    @harness.tool(effect="external")
+    def send(number: int) -> int:
+        if number == 0:
+            raise later[0]
+        return number
+
+    script = Script(act(*(call("send", number=number) for number in range(100))), Decision.finish("done"))
+    result = harness.run(declare(harness, waits, script, tools=[send]), "x")
+    assert (result.status, result.waiting_on, result.wake_at is not None) == ("WAITING", (), True)
+    rows = harness.show("last").calls
+    assert [row.call_id for row in rows if row.state != "SUCCEEDED"] == ["turn.send.1"]
 
 
 def approved_tools(harness: Harness, sent: list[str]) -> list[Any]:

@@ -146,6 +146,7 @@ class LiveRun:
         self._riders: Riders | None = None
         self.given_up: deque[Any] = deque()
         self._making: set[int] = set()
+        self.kept_back: set[int] = set()  # calls that were STARTED and not sent, because the run had come to wait
         self.aside: Riders | None = None
         forks.watch(self, LiveRun._forked)
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jumar.core.call_states import ENDED
-from jumar.core.records import RequestRecord
+from jumar.core.records import CallRecord, RequestRecord
 from jumar.core.requests import Attempt, Fan, Flow, Invoke
 from jumar.core.states import CallState, Effect, Phase, RequestKind
 from jumar.core.store import Store
@@ -55,8 +55,13 @@ def _all(live: LiveRun, plan: LoopPlan, calls: list[Call]) -> Flow[list[_Failed]
     answered = yield from _answered(live, calls)
     at_once = [call for call in calls if _need_not_wait(call, answered)]
     waits: list[Wait] = []
-    failed = yield from _side_by_side(live, plan, at_once)
-    _put_off(live, waits)
+    failed: list[_Failed] = []
+    going = at_once
+    while going:
+        failed += yield from _side_by_side(live, plan, going)
+        if not _put_off(live, waits):
+            break
+        going = yield from _kept_back(live, going)
     for call in calls:
         if call in at_once:
             continue
@@ -70,12 +75,31 @@ def _all(live: LiveRun, plan: LoopPlan, calls: list[Call]) -> Flow[list[_Failed]
     return failed
 
 
-def _put_off(live: LiveRun, waits: list[Wait]) -> None:
-    """Go on although one of the calls waits; anything else that is latched stops the run."""
+def _put_off(live: LiveRun, waits: list[Wait]) -> bool:
+    """Go on although one of the calls waits: whether one did.  Anything else that is latched stops the run."""
     wait = live.put_off()
     if wait is not None:
         waits.append(wait)
     live.check()
+    return wait is not None
+
+
+def _kept_back(live: LiveRun, calls: list[Call]) -> Flow[list[Call]]:
+    """Those of the calls that were not sent because another had come to wait: they stand as they stood, or were put
+    back.
+    """
+    run_no, first = live.run.run_no, min(call.seq for call in calls)
+    rows = {row.seq: row for row in (yield from load(live, lambda store: store.calls(run_no, first)))}
+    kept = [call for call in calls if call.seq in live.kept_back or _stands(call, rows[call.seq])]
+    for call in kept:
+        live.kept_back.discard(call.seq)
+        call.record = rows[call.seq]
+    return kept if len(kept) < len(calls) else []
+
+
+def _stands(call: Call, row: CallRecord) -> bool:
+    record = call.record
+    return record is not None and (row.state, row.attempt) == (record.state, record.attempt)
 
 
 def _ask_first(call: Call) -> Flow[None]:
