@@ -238,4 +238,4 @@ def _doubt(found: CallRecord, ended: CallRecord) -> str:
     if ended.state is CallState.SUCCEEDED:
         again = ended.attempt > found.attempt
         return told + ("it was sent again, and its result is recorded." if again else "it had, and it is recorded.")
-    return f"{told}it came to this: {_trouble(ended)}."
+    return f"{told}it came to this: {_trouble(ended).rstrip('.')}."
