@@ -13,7 +13,7 @@ from openai.types.chat import ChatCompletion, ParsedChatCompletion
 from openai.types.responses import Response
 from pydantic import BaseModel
 
-from jumar import Harness, Run, current_call
+from jumar import Harness, Run, Usage, current_call
 from jumar.errors import CallFailed
 from tests.integration.agents_helpers import Interruption
 from tests.integration.providers.asking import NAMES, OPENING, WAYS, agent_asking, resume, run, talk_to
@@ -132,6 +132,20 @@ def test_a_function_that_reads_its_stream_by_itself_is_held_to_the_same(
     answer = run(harness, agent_asking(harness, model, waits=False), waits=False).unwrap()
     assert "all is well" in json.dumps(answer)
     assert provider.answers() == [(0, "break"), (0, "said")]
+
+
+def test_a_final_message_may_have_its_usage_beside_it(harness: Harness, provide: Provide) -> None:
+    provider = provide([Say("all is well")], Break(3, "closed"))
+    talk = talk_to(provider.url, ("anthropic", False))
+
+    def model(messages: list[Any]) -> Any:
+        with talk.stream(messages) as stream:
+            return stream.get_final_message(), Usage(7, 8, usd=0.5)
+
+    answer = run(harness, agent_asking(harness, model, waits=False), waits=False).unwrap()
+    (call,) = harness.show("last").calls
+    assert (answer["type"], provider.answers()) == ("message", [(0, "break"), (0, "said")])
+    assert call.usage is not None and call.usage["usd"] == 0.5
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["plain", "async"])

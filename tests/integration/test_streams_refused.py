@@ -190,6 +190,22 @@ def test_a_tool_that_returns_a_stream_is_told_what_to_return_instead(
     streams[0].close()
 
 
+@each_sdk
+def test_an_answer_with_its_connection_is_no_data(harness: Harness, provide: Provide, name: str) -> None:
+    talk = talk_to(provide(SAYS).url, (name, False))
+
+    def model(messages: list[Any]) -> Any:
+        return talk.endpoint.with_raw_response.create(messages=messages, **talk.options)
+
+    @harness.agent
+    def agent(run: Run, task: str) -> str:
+        with pytest.raises(ResultNotStorable, match="an answer with its connection; return its data"):
+            run.decide(model, OPENING)
+        return "told"
+
+    assert harness.run(agent, "x").unwrap() == "told"
+
+
 def test_a_function_whose_annotation_is_a_stream_is_refused_before_it_is_asked(harness: Harness) -> None:
     asked: list[str] = []
 

@@ -53,13 +53,13 @@ def _is_whole(answer: Any) -> bool:
 
 
 def as_created(answer: Any) -> Any:
-    """A summed up answer as the class that `create` answers.
+    """A summed up answer as the class that `create` answers; anything else as it is.
 
     Arguments of tools that the SDK parsed are dropped, as the text they come from is there; a message's `parsed` is
     dropped where there is none.
     """
     kind: Any = type(answer)
-    created = _created(kind)
+    created = _created(kind) if _sums_up(kind) else None
     if created is None:
         return answer
     message = _TOOL_CALLS if _has_parsed(answer) else {**_TOOL_CALLS, "parsed": True}

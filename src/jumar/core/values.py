@@ -198,8 +198,8 @@ def _refusal_of(value: Any) -> _Unwritable | None:
         return _Unwritable(f"is a `{name}` that was never awaited; await it and return its result")
     if hasattr(kind, "__next__") or hasattr(kind, "__anext__"):
         return _Unwritable(f"is a `{name}`; an iterator can be read only once; return a list")
-    if hasattr(kind, "iter_bytes") or hasattr(kind, "aiter_bytes"):
-        return _Unwritable(f"is a `{name}`, an answer of a server with its connection; return its data, as `.json()`")
+    if hasattr(value, "status_code") and hasattr(value, "headers"):
+        return _Unwritable(f"is a `{name}`, an answer with its connection; return its data (`.json()`, `.parse()`)")
     if inspect.isroutine(value):
         return _Unwritable(f"is a function (`{getattr(value, '__name__', name)}`), which is not data")
     if isinstance(value, type):

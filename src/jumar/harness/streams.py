@@ -27,7 +27,7 @@ from inspect import isasyncgen, isawaitable, iscoroutine, iscoroutinefunction, i
 from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
-from jumar.core.answers import as_created, broken, is_summed_up, refuse_broken
+from jumar.core.answers import as_created, broken, refuse_broken
 from jumar.core.failures import short_message
 from jumar.core.values import FINAL_ANSWER, is_sdk_stream, name_of, own_codec
 from jumar.errors import NotStorable, UsageError
@@ -39,7 +39,7 @@ Steps: TypeAlias = Generator[Awaitable[Any], Any, Any]
 
 _FINALS = ("get_final_message", "get_final_completion", "get_final_response")
 # What needs no second look, as most answers are of these types.
-_PLAIN = frozenset({str, dict, list, tuple, int, float, bool, type(None)})
+_PLAIN = frozenset({str, dict, list, int, float, bool, type(None)})
 
 
 # --- The types that `decide` shows. ----------------------------------------------------------------------------------
@@ -120,7 +120,11 @@ def reading(
 
     def steps(value: Any, deadline: float) -> Steps:
         answer = yield from _answer(value, _Reader(on_event, deadline, waits))
-        return as_created(answer) if is_summed_up(answer) and not keeps_parsed else answer
+        if keeps_parsed:
+            return answer
+        if type(answer) is tuple:  # perhaps with its usage beside it
+            return tuple(map(as_created, answer))
+        return as_created(answer)
 
     def plain(*args: Any, **kwargs: Any) -> Any:
         deadline = inf if timeout is None else time.monotonic() + timeout
@@ -133,7 +137,7 @@ def reading(
         return value if type(value) in _PLAIN else await _in_loop(steps(value, deadline))
 
     body: Any = awaited if iscoroutinefunction(model) else plain
-    body.__name__ = getattr(model, "__name__", None) or type(model).__name__
+    body.__name__ = str(getattr(model, "__name__", type(model).__name__))
     return cast(Callable[..., Any], body)
 
 
@@ -303,7 +307,8 @@ def _summed_up(stream: Any, reader: _Reader) -> Steps:
 
 
 def _checked(answer: Any, reader: _Reader) -> Any:
-    refuse_broken(answer, reader.last_name)
+    for part in answer if type(answer) is tuple else (answer,):
+        refuse_broken(part, reader.last_name)
     return answer
 
 
