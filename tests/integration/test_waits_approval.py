@@ -313,3 +313,27 @@ def test_each_answer_of_several_is_used_once_while_the_others_still_wait(harness
     assert harness.resume(result.run_id).unwrap() == ["paid 1", "paid 2"]
     assert sorted(sent) == [1, 2]
     assert sorted(ids(harness)) == ["gather:0.pay.1", "gather:1.pay.1"]
+
+
+@both_kinds
+def test_what_needs_somebody_asks_at_once_in_whatever_step_or_branch_it_stands(harness: Harness, waits: bool) -> None:
+    pay = sends(harness, [])
+
+    @scripted(harness, waits)
+    def agent(run: Any, task: Any) -> Any:
+        def plain() -> Any:
+            with run.step("deep"):
+                return run.map(pay, [2, 3])
+
+        async def awaited() -> Any:
+            with run.step("deep"):
+                return await run.map(pay, [2, 3])
+
+        question = run.ask("sure?") if waits else lambda: run.ask("sure?")
+        return (yield run.gather(pay.bind(1), awaited if waits else plain, question))
+
+    result = harness.run(agent, "x")
+    deep = "gather:1.deep.map:"
+    names = {"gather:0.pay.1", f"{deep}0.pay.1", f"{deep}1.pay.1"}
+    assert {call for call, kind, _ in asked(result) if kind == "approval"} == names
+    assert [call for call, kind, _ in asked(result) if kind == "ask"] == ["gather:2.ask.1"]

@@ -36,7 +36,7 @@ class Step:
 
     def __enter__(self) -> Self:
         live = self._live
-        live.check()
+        live.check_asking()
         if self._branch is not None:
             raise UsageError(
                 f"step {self.path} was entered again before it was left", hint="Call run.step(...) for each entry."

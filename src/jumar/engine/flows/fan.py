@@ -19,7 +19,7 @@ def fan_out(
     live: LiveRun, parent: Branch, word: str, bodies: Sequence[Callable[[], Any]], *, waits: bool
 ) -> Flow[list[Attempt]]:
     """Run the bodies, each in a branch of its own, and answer how each ended, in their order."""
-    live.check()
+    live.check_asking()
     path = parent.fan_path(word)
     branches = [live.branch(f"{path}:{index}", parent) for index in range(len(bodies))]
     requests = [
