@@ -66,6 +66,27 @@ def act(*calls: ToolCall) -> Decision:
     return Decision.act(calls)
 
 
+def approved_tools(harness: Harness, sent: list[str]) -> list[Any]:
+    """Two tools that need an approval and one that does not; each notes that it was sent."""
+
+    @harness.tool(effect="external", approval="always")
+    def send(what: str) -> str:
+        sent.append(what)
+        return f"{what} sent"
+
+    @harness.tool(effect="read", approval="always")
+    def secret(what: str) -> str:
+        sent.append(what)
+        return f"{what} shown"
+
+    @harness.tool(effect="read")
+    def look() -> str:
+        sent.append("look")
+        return "seen"
+
+    return [send, secret, look]
+
+
 class Commits:
     """Watches a harness: each advance it makes must walk the table of phases.  To be made before its first run."""
 
