@@ -329,8 +329,7 @@ def test_what_needs_somebody_asks_at_once_in_whatever_step_or_branch_it_stands(h
             with run.step("deep"):
                 return await run.map(pay, [2, 3])
 
-        question = run.ask("sure?") if waits else lambda: run.ask("sure?")
-        return (yield run.gather(pay.bind(1), awaited if waits else plain, question))
+        return (yield run.gather(pay.bind(1), awaited if waits else plain, lambda: run.ask("sure?")))
 
     result = harness.run(agent, "x")
     deep = "gather:1.deep.map:"
