@@ -14,6 +14,7 @@ from jumar.core.states import CallKind
 from jumar.errors import IntegrityError, ReplayDiverged
 from jumar.testing import Crashed, StoppedClock, Witness, World, stopped_clock
 from jumar.testing.crash import inhabit
+from tests.integration.agents_helpers import Interruption, interrupted
 from tests.integration.loops_helpers import Script, act, approved_tools, call, declare
 from tests.unit.message_rules import CHECKS
 
@@ -281,9 +282,9 @@ class Watching(World):
         return self.store
 
 
-def long_run(folder: Path, turns: int, decide: Callable[[Any], Any], world: World) -> Harness:
+def long_run(turns: int, decide: Callable[[Any], Any]) -> tuple[Harness, Watching]:
     """A harness with an agent that takes so many turns of one failing call each, and then asks `decide`."""
-    harness = Harness(f"sqlite:///{folder / 'run.db'}")
+    harness, world = Harness("memory:"), Watching()
     inhabit(harness, world)
     declare(
         harness,
@@ -291,37 +292,35 @@ def long_run(folder: Path, turns: int, decide: Callable[[Any], Any], world: Worl
         lambda view: act(call("nothing")) if view.step_index <= turns else decide(view),
         max_steps=turns + 10,
     )
-    return harness
+    return harness, world
 
 
-def interrupt(view: Any) -> Any:
-    raise KeyboardInterrupt
-
-
-def test_the_first_view_of_a_long_run_costs_the_reading_of_its_newest_turn_alone(tmp_path: Path) -> None:
-    with long_run(tmp_path, 2000, interrupt, World()) as harness, pytest.raises(KeyboardInterrupt):
-        harness.run("operator", "x", run_id=RUN)
-    world = Watching()
+def test_the_first_view_of_a_long_run_costs_the_reading_of_its_newest_turn_alone() -> None:
+    interrupt = Interruption()
     seen: list[Any] = []
 
     def decide(view: Any) -> Any:
+        interrupt()
         seen.append((view.step_index, list(world.store.read)))
         seen.append((len(view.history), len(view.messages("openai"))))
         seen.append(list(world.store.read))
         return act(call("nothing")) if view.step_index < 2003 else Decision.finish("done")
 
-    with long_run(tmp_path, 2000, decide, world) as harness:
-        assert harness.resume(RUN).unwrap() == "done"
+    harness, world = long_run(2000, decide)
+    with harness:
+        run_id = interrupted(harness, "operator")
+        world.store.read.clear()
+        assert harness.resume(run_id).unwrap() == "done"
     assert seen[0] == (2001, [1, 2])  # the newest decision, and it again with its call
     assert seen[1:3] == [(2000, 4001), [1, 2, 4000]]  # the whole history, once it is asked for
     assert seen[-1] == [1, 2, 4000, 2, 2]  # and then each turn once
 
 
-def test_a_function_that_keeps_its_own_notes_reads_nothing(tmp_path: Path) -> None:
-    world = Watching()
-    with long_run(tmp_path, 20, lambda view: Decision.finish("done"), world) as harness:
+def test_a_function_that_keeps_its_own_notes_reads_nothing() -> None:
+    harness, world = long_run(20, lambda view: Decision.finish("done"))
+    with harness:
         assert harness.run("operator", "x").unwrap() == "done"
-    assert world.store.read == []
+        assert world.store.read == []
 
 
 # --- Changed code and damage. ----------------------------------------------------------------------------------------
