@@ -38,6 +38,7 @@ def ask_call(
     codec = codec_for(Any if returns is None else returns)
     details: dict[str, Any] = {"question": check_question(question)}
     if texts is not None:
+        _check_types(codec, texts)
         details["choices"] = texts
     wanted = None if returns is None else json_type(returns)
     if wanted is not None:
@@ -53,6 +54,15 @@ def ask_call(
     policy = ToolPolicy(CallKind.ASK, CallKind.ASK.label, Effect.READ, codec)
     call = Call(live, policy, nothing, (), {}, encoded("ask", details), key)
     return prepare(call, branch_here(live, home)), Question(expires, given)
+
+
+def _check_types(codec: TypedCodec, choices: list[str]) -> None:
+    """A choice that is not of the type asked for would be asked for again and again."""
+    for text in choices:
+        try:
+            codec.decode(msgspec.json.encode(text))
+        except NotStorable as error:
+            raise UsageError(f"the choice {text!r} is not of the type asked for: {error.what}") from None
 
 
 def _default(codec: TypedCodec, details: dict[str, Any], default: Any) -> bytes:
