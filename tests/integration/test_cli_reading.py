@@ -233,7 +233,8 @@ def test_runs_lists_the_newest_first_with_why_each_stands_where_it_stands(ran: S
     assert [row.split()[1] for row in rows] == ["fails", "fine", "repair"]
     assert "ValueError: the site has no pages" in rows[0]
     assert "B-ro-7" in rows[1]
-    assert "waits for fix.send.1" in rows[2]
+    assert "asks a person" in rows[2]
+    assert "did fix.send.1 happen?" in rows[2]
     at = title.index("status")
     assert [row[at:].split()[0] for row in rows] == ["failed", "completed", "waiting"]
 

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from jumar.cli.bars import Scale
 from jumar.cli.screen import ASCII, UNICODE, Screen
 from jumar.cli.times import ago, clock, lasted, moment, when
-from jumar.cli.tree import CallRow, Row, StepRow, TakeoverRow, rows_of
+from jumar.cli.tree import CallRow, MarkRow, Row, StepRow, rows_of
 from jumar.harness.results import CallView, TraceLine
 
 NOON = 1_795_953_600_000  # 2026-11-29 12:00:00 UTC
@@ -32,7 +32,7 @@ def _call(call_id: str, started_at: int, ended_at: int | None = None, **more: An
 def _told(rows: list[Row]) -> list[str]:
     told = []
     for row in rows:
-        if isinstance(row, TakeoverRow):
+        if isinstance(row, MarkRow):
             told.append(f"-- epoch {row.epoch}")
         else:
             told.append("  " * row.depth + row.name + (":" if isinstance(row, StepRow) else ""))
@@ -107,10 +107,10 @@ def test_no_call_and_no_takeover_is_lost_or_shown_twice(calls: list[tuple[str, i
     made = [_call(f"{step}.t.{at}" if step else f"t.{at}", started, seq=at) for at, (step, started) in enumerate(calls)]
     rows = rows_of(made, [_takeover(at, epoch) for epoch, at in enumerate(takeovers)])
     assert sorted(row.call.seq for row in rows if isinstance(row, CallRow)) == list(range(len(made)))
-    assert [row.at for row in rows if isinstance(row, TakeoverRow)] == sorted(takeovers)
+    assert [row.at for row in rows if isinstance(row, MarkRow)] == sorted(takeovers)
     path: list[str] = []
     for row in rows:
-        if isinstance(row, TakeoverRow):
+        if isinstance(row, MarkRow):
             continue
         del path[row.depth :]
         path.append(row.name)

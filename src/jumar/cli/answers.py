@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.text import Text
 
+from jumar.cli.folding import states
 from jumar.cli.heading import json_text, usage_of
 from jumar.cli.screen import Screen, Signs, cells
-from jumar.cli.tree import CallRow, StepRow
-from jumar.cli.waiting import answer_to, said
-from jumar.harness.results import AnswerView, CallView
+from jumar.cli.times import when
+from jumar.cli.tree import CallRow, FoldRow, StepRow
+from jumar.cli.words import answer_to, decided, found, is_turn, said
+from jumar.harness.results import AnswerView, CallView, WaitingOn
 
 # The sign of a call by its kind, or by what repeating it would do; and the sign's style.
-_MARKS = frozenset({"value", "checkpoint", "plan"})
+_MARKS = frozenset({"value", "checkpoint", "plan", "ask", "sleep"})
 _SIGNS = {
     "decision": ("decision", "cyan"),
     "mark": ("mark", "dim"),
@@ -44,9 +45,11 @@ _STATES = {
 }
 
 
-def name_of(screen: Screen, row: StepRow | CallRow, width: int) -> Text:
+def name_of(screen: Screen, row: StepRow | CallRow | FoldRow, width: int) -> Text:
     """The indented name with its sign and its attempts, in at most `width` columns."""
     text = Text("  " * row.depth)
+    if isinstance(row, FoldRow):
+        return text.append(screen.cut(f"{screen.signs.fold} {row.items:,} more", width - cells(text)), "dim")
     if isinstance(row, StepRow):
         return text.append(_middle(screen, row.name, width - cells(text)), "bold")
     call = row.call
@@ -83,36 +86,81 @@ def _was_uncertain(call: CallView) -> bool:
     return call.doubts > 0 and call.state != "UNCERTAIN"
 
 
-def answer_of(screen: Screen, call: CallView, live: bool, width: int, answers: Sequence[AnswerView] = ()) -> Text:
-    """What a call answered, or why it did not, in at most `width` columns; `answers` are those to what was asked."""
-    if width < 4:
-        return Text()
-    if call.state == "SUCCEEDED" and call.error is None:
-        return _result(screen, call, width)
-    state = _STATES.get(call.state, ("", "", call.state.lower()))[2]
-    if call.state == "STARTED" and not live:
-        state = "sent, and its answer never recorded"
-    answer = answer_to(call, answers)
-    if answer is not None:
-        state = said(answer)
-    parts = [part for part in (state, call.error) if part]
-    style = {"FAILED": "red", "UNCERTAIN": "bold yellow", "SUCCEEDED": "red"}.get(call.state, "yellow")
-    return Text(screen.cut(screen.clean(": ".join(parts)), width), style)
+class Answers:
+    """What the calls of one run answered, or why they did not, as it stands `now`."""
 
+    def __init__(
+        self, screen: Screen, now: int, *, live: bool, answers: Sequence[AnswerView], asked: Sequence[WaitingOn]
+    ) -> None:
+        self._screen = screen
+        self._now = now
+        self._live = live
+        self._answers = answers
+        self._asked = {each.call_id: each for each in asked}
 
-def _result(screen: Screen, call: CallView, width: int) -> Text:
-    text = Text()
-    if call.doubts and width >= 24:
-        text.append("was uncertain  ", "yellow")
-    usage = usage_of([call]) if call.usage else ""
-    if usage and len(usage) + 8 <= width:
-        text.append(f"{usage}  ", "cyan")
-    shown = _mark(call) if call.kind in _MARKS and call.result is None else _json(screen, call.result)
-    return text.append(screen.cut(screen.clean(shown), width - cells(text)), "dim")
+    def of(self, call: CallView, width: int) -> Text:
+        """What a call answered, or why it did not, in at most `width` columns."""
+        if width < 4:
+            return Text()
+        if call.state == "SUCCEEDED" and call.error is None:
+            return self._result(call, width)
+        error = None if call.state == "REJECTED" else call.error  # which says no more than the answer does
+        text = ": ".join(part for part in (self._state(call), error) if part)
+        style = {"FAILED": "red", "REJECTED": "red", "UNCERTAIN": "bold yellow", "SUCCEEDED": "red"}
+        return Text(self._screen.cut(self._screen.clean(text), width), style.get(call.state, "yellow"))
 
+    def of_fold(self, row: FoldRow, width: int) -> Text:
+        """What stands in a row for many calls: how many they are, and how they stand."""
+        times = "once" if row.marks == 1 else f"{row.marks} times"
+        marks = f"; interrupted {times}" if row.marks else ""
+        return Text(self._screen.cut(states(row.calls) + marks, width), "dim") if width >= 4 else Text()
 
-def _json(screen: Screen, value: Any) -> str:
-    return "" if value is None else json_text(screen, value)
+    def _state(self, call: CallView) -> str:
+        """How a call stands that has no result."""
+        answer = answer_to(call, self._answers)
+        if answer is not None:
+            return f"{said(answer)}: {answer.note}" if answer.note else said(answer)
+        if call.state == "STARTED" and not self._live:
+            return "sent, and its answer never recorded"
+        if call.state == "AWAITING":
+            return self._awaits(call)
+        return _STATES.get(call.state, ("", "", call.state.lower()))[2]
+
+    def _awaits(self, call: CallView) -> str:
+        asked = self._asked.get(call.call_id)
+        if asked is not None:
+            return f"waits for an answer: {asked.question}" if asked.kind == "ask" else f"waits for {asked.kind}"
+        if call.kind == "sleep" and isinstance(call.result, int):
+            return f"{'sleeps' if call.result > self._now else 'slept'} until {when(call.result, self._now)}"
+        holder = call.held_by
+        return f"waits for {holder.call_id} of run {holder.run_id[-8:]}" if holder is not None else "waits"
+
+    def _result(self, call: CallView, width: int) -> Text:
+        text = Text()
+        if call.doubts and width >= 24:
+            text.append("was uncertain  ", "yellow")
+        usage = usage_of([call]) if call.usage else ""
+        if usage and len(usage) + 8 <= width:
+            text.append(f"{usage}  ", "cyan")
+        shown, style = self._shown(call)
+        return text.append(self._screen.cut(self._screen.clean(shown), width - cells(text)), style)
+
+    def _shown(self, call: CallView) -> tuple[str, str]:
+        """A recorded result in the words of its kind of call."""
+        result = call.result
+        if is_turn(call) and call.kind == "decision":
+            return decided(result), "dim"
+        if is_turn(call):
+            reason = found(result)
+            return (reason, "yellow") if reason else ("accepted", "dim")
+        if call.kind == "sleep" and isinstance(result, int):
+            return f"until {when(result, self._now)}", "dim"
+        if call.kind == "ask":
+            question = call.args.get("question") if isinstance(call.args, Mapping) else None
+            return f"{json_text(self._screen, result)} to: {question}", "dim"
+        if call.kind in _MARKS and result is None:
+            return _mark(call), "dim"
+        return ("" if result is None else json_text(self._screen, result)), "dim"
 
 
 def _mark(call: CallView) -> str:
@@ -128,7 +176,16 @@ def legend(signs: Signs, calls: Iterable[CallView]) -> Text:
     """What the signs mean that were used."""
     calls = list(calls)
     used = {_SIGNS[_kind(call)][0] for call in calls}
-    entries = [f"{getattr(signs, sign)} {word}" for sign, word in _LEGEND.items() if sign in used]
+    entries = [f"{getattr(signs, sign)} {_word(sign, calls)}" for sign in _LEGEND if sign in used]
     if any(map(_was_uncertain, calls)):
         entries.append(f"{signs.done}{signs.uncertain} was uncertain")
     return Text("   ".join(entries), "dim")
+
+
+def _word(sign: str, calls: Iterable[CallView]) -> str:
+    if sign != "mark":
+        return _LEGEND[sign]
+    kinds = {call.kind for call in calls}
+    names = {"ask": "question", "sleep": "sleep"}
+    marks = [_LEGEND[sign]] if kinds & (_MARKS - names.keys()) else []
+    return ", ".join([*marks, *(word for kind, word in names.items() if kind in kinds)])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from jumar.harness.results import RunInfo, WaitingOn
+
 DONE = 0
 RUN_FAILED = 1
 USAGE = 2
@@ -21,9 +25,21 @@ _BY_STATUS = {
     "CANCELLED": STOPPED_BY_PERSON,
 }
 
+# Of several runs the first of these that one of them ends with is the code of all: what is damaged or has failed needs
+# somebody at once, what only waits for a time needs nobody.
+_WORST_FIRST = (DAMAGED, RUN_FAILED, REFUSED, USAGE, WAITS_FOR_PERSON, STOPPED_BY_PERSON, WAITS_FOR_TIME)
 
-def exit_code(status: str, wake_at: int | None) -> int:
-    """The code for a run that this process stops driving, from its status and when it wakes."""
-    if status == "WAITING":
-        return WAITS_FOR_PERSON if wake_at is None else WAITS_FOR_TIME
-    return _BY_STATUS.get(status, REFUSED)
+
+def exit_code(run: RunInfo, asked: Sequence[WaitingOn]) -> int:
+    """The code for a run that this process stops driving, as it stands and with what it asks."""
+    if run.status != "WAITING":
+        return _BY_STATUS.get(run.status, REFUSED)
+    from jumar.cli.waiting import waits_for_person
+
+    return WAITS_FOR_PERSON if waits_for_person(run, asked) else WAITS_FOR_TIME
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The one code for several runs; DONE where there are none."""
+    found = set(codes)
+    return next((code for code in _WORST_FIRST if code in found), max(found, default=DONE))

@@ -8,9 +8,10 @@ import msgspec
 from rich.text import Text
 
 from jumar import errors
-from jumar.cli.results import INDENT, STATUS_STYLES
+from jumar.cli.lines import INDENT, STATUS_STYLES
 from jumar.cli.screen import Screen, cells
 from jumar.cli.times import ago, lasted, moment
+from jumar.cli.words import is_turn, pending, to_be
 from jumar.harness.results import CallView, RunInfo, RunView
 
 _MANY = 4000  # characters of a value that are looked at before it is cut
@@ -47,6 +48,9 @@ def heading(screen: Screen, view: RunView, now: int, end: int) -> list[tuple[str
         lines.append(("epoch", Text.assemble(f"{run.epoch}, ", (f"taken over {times}", "magenta"))))
     elif run.epoch:
         lines.append(("epoch", Text(str(run.epoch))))
+    if _is_loop(view):
+        phase = "" if run.phase == "STOPPED" else f", {run.phase.lower().replace('_', ' ')}"
+        lines.append(("turn", Text(f"{run.step:,}{phase}")))
     if view.calls:
         lines.append(("calls", Text(screen.cut(_counts(view), width))))
     usage = usage_of([call for call in view.calls if call.usage])
@@ -60,14 +64,21 @@ def heading(screen: Screen, view: RunView, now: int, end: int) -> list[tuple[str
 def _status(screen: Screen, run: RunInfo, width: int) -> list[tuple[str, Text]]:
     """How the run stands; an error beside it where it fits, else whole on lines of its own, and Jumar's hint on it."""
     status = Text(run.status, f"bold {STATUS_STYLES.get(run.status, '')}")
+    if pending(run):
+        status.append(f"  {to_be(pending(run))}", "magenta")
     if run.error_type is None:
         return [("status", status)]
     text = f"{run.error_type}: {run.error_message}"
-    if "\n" not in text and cells(screen.clean(text)) + len(run.status) + 2 <= width:
+    if "\n" not in text and cells(screen.clean(text)) + cells(status) + 2 <= width:
         lines = [("status", status.append(f"  {screen.clean(text)}", "red"))]
     else:
         lines = [("status", status), *_wrapped(screen, "error", text, "red", width)]
     return lines + _wrapped(screen, "hint", _hint(run.error_type), "cyan", width)
+
+
+def _is_loop(view: RunView) -> bool:
+    """Whether it is a loop agent's run: its calls stand in turns, the first of which it begins with."""
+    return view.run.phase != "IN_CODE" and (view.run.phase != "STOPPED" or any(map(is_turn, view.calls[:1])))
 
 
 def _wrapped(screen: Screen, label: str, text: str, style: str, width: int) -> list[tuple[str, Text]]:

@@ -63,7 +63,7 @@ def print_health(screen: Screen, report: Report, advice: list[str]) -> None:
     """What was looked at, what was found, and what recovery would use."""
     from rich.text import Text
 
-    from jumar.cli.results import line
+    from jumar.cli.lines import line
     from jumar.cli.tables import Cell, print_table
 
     schema = f", schema {report.schema}" if report.schema else ", which cannot be opened"

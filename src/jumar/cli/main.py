@@ -11,10 +11,11 @@ import click
 from jumar import __version__
 from jumar.cli import exits
 from jumar.cli.apps import ImportRaised
-from jumar.cli.commands.answering import resolve
+from jumar.cli.commands.answering import answer, approve, reject, resolve
 from jumar.cli.commands.demo import demo
 from jumar.cli.commands.driving import resume, run
-from jumar.cli.commands.looking import runs, show, trace
+from jumar.cli.commands.looking import requests, runs, show, trace
+from jumar.cli.commands.steering import cancel, pause
 from jumar.cli.commands.storing import doctor, store
 from jumar.cli.groups import Commands
 from jumar.cli.messages import Interrupted, as_usage_error, tell
@@ -44,7 +45,13 @@ def cli() -> None:
     """Run AI agents that survive crashes, and see, answer and resume their runs."""
 
 
-for _command in (demo, run, resume, runs, show, trace, resolve, doctor, store):
+for _command in (
+    *(demo, run, resume),
+    *(runs, requests, show, trace),
+    *(approve, reject, answer, resolve),
+    *(pause, cancel),
+    *(doctor, store),
+):
     cli.add_command(_command)
 
 

@@ -1,7 +1,7 @@
 """What is told while something takes its time: nothing for two seconds, then how long it has taken.
 
-On a terminal it is one line that moves and vanishes at the end.  Elsewhere only a wait for another process's lease is
-told, at its beginning and every ten seconds, because a log is no place for a clock.
+On a terminal it is one line that moves and vanishes at the end.  Elsewhere only a wait for another process is told, at
+its beginning and every ten seconds, because a log is no place for a clock.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,10 +31,13 @@ class Progress:
         self._text = text
         self._began = time.monotonic()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="jumar-progress", daemon=True)
+        self._thread: threading.Thread | None = None
         self._wait: tuple[str, float, float] | None = None  # whose lease, seconds left, when that was heard
+        self._obeys: str | None = None  # what another process is waited for to do
 
     def __enter__(self) -> Self:
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._work, name="jumar-progress", daemon=True)
         self._thread.start()
         return self
 
@@ -40,11 +45,26 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def waiting(self, owner: str, left: float) -> None:
         """A lease that `owner` holds runs out in `left` seconds."""
         self._wait = (owner, left, time.monotonic())
+
+    def obeys(self, text: str) -> None:
+        """Another process is waited for to do something."""
+        self._obeys = text
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the line away while something is printed; the time is then counted anew."""
+        self.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            self._began = time.monotonic()
+            self.__enter__()
 
     def _work(self) -> None:
         while not self._stop.wait(_BEAT):
@@ -79,16 +99,16 @@ class Progress:
     def _line(self, screen: Screen) -> Any:
         from rich.text import Text
 
-        text = self._lease() or f"{self._text}: {_elapsed(time.monotonic() - self._began)}"
+        text = self._lease() or f"{self._obeys or self._text}: {_elapsed(time.monotonic() - self._began)}"
         return Text(screen.cut(screen.clean(text), screen.width - 4), no_wrap=True)
 
     def _log(self, screen: Screen) -> None:
         last_line = -_LINE_EVERY
         while True:
-            lease = self._lease()
-            if lease is not None and time.monotonic() - last_line >= _LINE_EVERY:
+            text = self._lease() or self._obeys
+            if text is not None and time.monotonic() - last_line >= _LINE_EVERY:
                 last_line = time.monotonic()
-                screen.print(screen.clean(lease))
+                screen.print(screen.clean(text))
             if self._stop.wait(_BEAT):
                 return
 

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import msgspec
 
+from jumar.cli.notes import Waits
 from jumar.cli.times import now_ms
 from jumar.core.records import CallRecord
+from jumar.core.states import CallKind
 from jumar.core.uncertain import sure_of_not_happened_at
 from jumar.errors import JumarError, NotStorable, RunNotFound, UsageError
 from jumar.harness.harness import Harness
-from jumar.harness.results import RunInfo
-from jumar.harness.views import run_info
+from jumar.harness.results import RunInfo, WaitingOn
+from jumar.harness.views import run_info, waiting_on
 
 _SHORT = 8  # characters; the last twelve of an id are random
 
@@ -31,14 +33,40 @@ def short_id(harness: Harness, run_id: str) -> str:
 
 def info_of(harness: Harness, run_id: str) -> RunInfo | None:
     """One run's facts without its calls; None where there is no such run."""
-    store = harness._open().store
+    store = harness.store
     record = store.run(run_id)
     return None if record is None else run_info(record, store)
 
 
+def open_requests(harness: Harness, run_id: str) -> list[WaitingOn]:
+    """What a run asks somebody, oldest first."""
+    store = harness.store
+    record = store.run(run_id)
+    return [] if record is None else waiting_on(record, store)
+
+
+def waits_of(harness: Harness, run: RunInfo) -> Waits:
+    """What a run waits for; its calls are read only where they must tell."""
+    if run.status not in ("WAITING", "CANCELLED"):
+        return Waits()
+    store = harness.store
+    record = store.run(run.run_id)
+    if record is None:
+        return Waits()
+    asked = waiting_on(record, store)
+    if asked or run.wake_at is None:
+        return Waits(asked)
+    names = set((run.waiting_on or "").split(", "))
+    sleep = store.last_call(record.run_no, CallKind.SLEEP)
+    if sleep is not None and sleep.call_id in names:
+        return Waits(sleeps=True)
+    calls = harness.show(run.run_id).calls
+    return Waits(holder=next((call.held_by for call in calls if call.held_by and call.call_id in names), None))
+
+
 def answered_call(harness: Harness, run_id: str, call: str) -> CallRecord | None:
     """The call about which somebody has just answered, by its id or a unique end of it."""
-    store = harness._open().store
+    store = harness.store
     run = store.run(run_id)
     if run is None:
         return None
@@ -52,7 +80,7 @@ def not_happened_from(harness: Harness, call: CallRecord) -> int | None:
     spec = harness.tools.get(call.tool)
     if spec is None:
         return None
-    policy, settings, clock = spec.policy, harness._settings, harness._open().store.now()
+    policy, settings, clock = spec.policy, harness.settings, harness.store.now()
     sure = sure_of_not_happened_at(
         ended_at=call.over_at if call.boot == clock.boot else 0,  # the host was started anew since: the attempt is over
         dispatch_by=call.dispatch_by or 0,
@@ -65,7 +93,7 @@ def not_happened_from(harness: Harness, call: CallRecord) -> int | None:
 
 def output_json(harness: Harness, run_id: str) -> bytes | None:
     """A finished run's output as it is stored; None where it has none."""
-    store = harness._open().store
+    store = harness.store
     record = store.run(run_id)
     if record is None or record.output_digest is None:
         return None
@@ -101,7 +129,7 @@ def _bytes_of(option: str, text: str) -> bytes:
 
 def typed_input(harness: Harness, agent: str, data: bytes) -> object:
     """JSON as the input an agent takes; UsageError where it does not fit the annotated type."""
-    codec = harness._agent(agent).plan.input_codec
+    codec = harness.agents[agent].plan.input_codec
     try:
         return codec.decode(data)
     except NotStorable as error:

@@ -7,12 +7,12 @@ errors) may hold anything: what a stream cannot encode, and what would move a te
 from __future__ import annotations
 
 import os
+import re
 import sys
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PIPED_WIDTH = 100
 _LEAST_WIDTH = 20
+_WORD = re.compile(" *[^ ]+")  # with the spaces before it
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Signs:
     cut: str
     times: str
     dot: str
+    fold: str
     spinner: str
 
 
@@ -67,6 +69,7 @@ UNICODE = Signs(
     cut="…",
     times="\u00d7",
     dot="·",
+    fold="⋮",
     spinner="dots",
 )
 ASCII = Signs(
@@ -88,6 +91,7 @@ ASCII = Signs(
     cut="~",
     times="x",
     dot=",",
+    fold=":",
     spinner="line",
 )
 
@@ -111,6 +115,9 @@ class Screen:
 
     def print(self, line: Text | str = "", style: StyleType | None = None) -> None:
         """Write one line as it is: neither wrapped nor cut."""
+        if not self.is_terminal:  # nothing to colour, and thousands of lines take rich seconds
+            self.console.file.write(f"{line.plain.rstrip() if isinstance(line, Text) else line}\n")
+            return
         if isinstance(line, Text):
             line = line.copy()
             line.rstrip()
@@ -136,11 +143,19 @@ class Screen:
         return line
 
     def wrapped(self, text: str, width: int) -> list[str]:
-        """`text` on lines of at most `width` columns; whole where this is no terminal: a log keeps whole lines."""
+        """`text` on lines of at most `width` columns, indented as it begins; whole where this is no terminal, because a
+        log keeps whole lines.  A narrow word that is longer, such as an address, stays whole to be copied.
+        """
         if not self.is_terminal or cell_len(text) <= width:
             return [text]
-        start = " " * (len(text) - len(text.lstrip()))
-        return textwrap.wrap(text, width, subsequent_indent=start, break_on_hyphens=False, break_long_words=False)
+        start = text[: len(text) - len(text.lstrip(" "))]
+        lines = [""]
+        for word in _WORD.findall(text[len(start) :]):
+            for piece in _pieces(word, max(1, width - len(start))):
+                if lines[-1] and cell_len(start + lines[-1] + piece) > width:
+                    lines.append("")
+                lines[-1] += piece if lines[-1] else piece.lstrip(" ")
+        return [start + line for line in lines]
 
     def pad(self, text: str, width: int, *, right: bool = False) -> str:
         """`text` in exactly `width` columns."""
@@ -157,6 +172,12 @@ def out() -> Screen:
 def err() -> Screen:
     """Standard error."""
     return Screen(sys.stderr)
+
+
+def _pieces(word: str, width: int) -> list[str]:
+    """A word, taken apart where it is wide: Chinese has no spaces."""
+    is_wide = cell_len(word) > len(word)
+    return chop_cells(word, width) if is_wide and cell_len(word) > width else [word]
 
 
 def _columns() -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from jumar.cli.progress import owner_name
-from jumar.cli.results import STATUS_STYLES
+from jumar.cli.lines import STATUS_STYLES
+from jumar.cli.notes import Waits, note_of
 from jumar.cli.screen import Screen, cells
 from jumar.cli.times import ago, clock, moment
 from jumar.harness.results import RunInfo, TraceLine
@@ -26,6 +26,13 @@ _TRACE_STYLES = {
     "retry": "yellow",
     "failed": "red",
     "diverged": "bold red",
+    "rejected": "red",
+    "answered": "green",
+    "identity-held": "yellow",
+    "ordered": "magenta",
+    "paused": "bold magenta",
+    "cancelled": "bold magenta",
+    "reopened": "magenta",
     "succeeded": "green",
     "completed": "bold green",
 }
@@ -53,13 +60,13 @@ def print_table(
         screen.print(screen.crop(line))
 
 
-def print_runs(screen: Screen, runs: Sequence[tuple[str, RunInfo]], more: bool, now: int) -> None:
+def print_runs(screen: Screen, runs: Sequence[tuple[str, RunInfo, Waits]], more: bool, now: int) -> None:
     """The list of runs."""
     if not runs:
         screen.print("There are no such runs.")
         return
     titles = ["run", "agent", "task", "status", "step", "updated", ""]
-    rows = [_run_row(short, run, now) for short, run in runs]
+    rows = [_run_row(short, run, waits, now) for short, run, waits in runs]
     task = titles.index("task")
     if not any(row[task][0] for row in rows):
         titles.pop(task)
@@ -70,7 +77,7 @@ def print_runs(screen: Screen, runs: Sequence[tuple[str, RunInfo]], more: bool, 
         screen.print("There are more; --limit shows more of them.", "dim")
 
 
-def _run_row(short: str, run: RunInfo, now: int) -> list[Cell]:
+def _run_row(short: str, run: RunInfo, waits: Waits, now: int) -> list[Cell]:
     task = "" if run.task == run.agent else run.task
     status = (run.status.lower(), STATUS_STYLES.get(run.status, ""))
     return [
@@ -80,29 +87,8 @@ def _run_row(short: str, run: RunInfo, now: int) -> list[Cell]:
         status,
         (str(run.step), "dim"),
         (ago(run.updated_at, now), "dim"),
-        _note(run, now),
+        note_of(run, waits, now),
     ]
-
-
-def _note(run: RunInfo, now: int) -> Cell:
-    """Why a run stands where it stands."""
-    if run.status == "RUNNING" and run.lease_seconds is None:
-        return "its process has gone; resume it", "yellow"
-    if run.status == "RUNNING":
-        return f"driven by {owner_name(run.owner)}", "dim"
-    if run.status == "WAITING":
-        about = f"waits for {run.waiting_on}" if run.waiting_on else "waits"
-        return (about if run.wake_at is None else f"{about}, {_wakes(run.wake_at, now)}"), "yellow"
-    if run.status == "FAILED":
-        return f"{run.error_type}: {run.error_message}", "red"
-    return "", ""
-
-
-def _wakes(at: int, now: int) -> str:
-    if at > now:
-        return f"can go on {ago(at, now)}"
-    distance = ago(at, now)
-    return f"could go on since {distance.removesuffix(' ago')}" if distance.endswith(" ago") else "can go on now"
 
 
 def print_trace(screen: Screen, run_id: str, lines: Sequence[TraceLine]) -> None:

@@ -1,154 +1,189 @@
-"""Why a run stands still, and the commands to type next, for `run`, `resume` and `show` alike."""
+"""Why a run stands still, and the commands to type next, for `run`, `resume`, `show` and the orders alike.
+
+A run may wait for several things at once: for people, each with a request of its own, and for times and other runs,
+which no request tells of but the calls do.  Every one of them is a step of its own, up to a number; the last step has
+the command with which the run goes on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-import msgspec
-
+from jumar.cli.asked import STILL_MAY, is_settling, late_step, step_for
+from jumar.cli.lines import NextStep
 from jumar.cli.options import Options
 from jumar.cli.progress import owner_name
 from jumar.cli.times import lasted, when
-from jumar.harness.results import AnswerView, CallView, RunInfo, RunView, WaitingOn
+from jumar.cli.words import answer_to, last_of, pending, to_be
+from jumar.harness.results import CallView, HolderView, RunInfo, RunView, WaitingOn
 
-_QUESTIONS = {"resolve": "did {call} happen?"}
-
-# What "it did not happen" has to wait for, in the words of the settings that make it long or short.
-STILL_MAY = (
-    "the attempt itself may go on (for its timeout, or stall_timeout, 600 s by default, where the tool has none), and "
-    "after that what it sent may still act (for settle, two lease_ttl by default)"
-)
+MOST_STEPS = 10
 
 
-@dataclass(frozen=True)
-class NextStep:
-    """One sentence on why the run stands still, what is known about it, and the commands that move it, each with what
-    it says.
-    """
-
-    reason: str
-    commands: tuple[tuple[str, str], ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
-
-
-def steps_of(options: Options, short: str, view: RunView, now: int) -> list[NextStep]:
-    """`next_steps` of a run that is known with its calls and answers."""
-    return next_steps(options, short, view.run, view.waiting_on, now, view.calls, view.answers)
-
-
-def next_steps(
-    options: Options,
-    short: str,
-    run: RunInfo,
-    waiting_on: Sequence[WaitingOn],
-    now: int,
-    calls: Sequence[CallView] = (),
-    answers: Sequence[AnswerView] = (),
-) -> list[NextStep]:
-    """Why a run stands still and how to move it; nothing for one that has ended for good."""
-    resume = options.command("resume", short)
+def steps_of(options: Options, short: str, view: RunView, now: int, *, most: int = MOST_STEPS) -> list[NextStep]:
+    """Why a run stands still and how to move it; nothing for one that has ended for good and left nothing open."""
+    run = view.run
     if run.status == "WAITING":
-        return _waiting(options, short, run, waiting_on, now, calls)
+        return _ended(options, short, view, _bounded(options, short, _waits(options, short, view, now), most), now)
+    steps = _stands(options, short, view, now)
+    says = "Nobody knows yet" if run.status == "CANCELLED" else "It asks a person"
+    steps += [step_for(options, short, asked, now, says=says) for asked in view.waiting_on]
+    return _bounded(options, short, steps, most)
+
+
+def _bounded(options: Options, short: str, steps: list[NextStep], most: int) -> list[NextStep]:
+    if len(steps) <= most:
+        return steps
+    left = len(steps) - most + 1
+    rest = NextStep(f"There are {left:,} more.", (("all", options.command("show", short, "--all", app=False)),))
+    return [*steps[: most - 1], rest]
+
+
+# --- What a run waits for. -------------------------------------------------------------------------------------------
+
+
+def _waits(options: Options, short: str, view: RunView, now: int) -> list[NextStep]:
+    run, asked = view.run, view.waiting_on
+    if is_settling(run, asked) and not _has_come(run, now):
+        return [late_step(options, short, run, asked, now)]
+    if is_settling(run, asked):
+        asked = ()
+    steps = [step_for(options, short, each, now, says="It waits for a person") for each in asked]
+    if run.wake_at is None:
+        return steps
+    names = [name for name in (run.waiting_on or "").split(", ") if name]
+    covered = {each.call_id for each in asked}
+    calls = {call.call_id: call for call in view.calls}
+    others = [_until(options, run, name, calls.get(name), view, now) for name in names if name not in covered]
+    if names:
+        return steps + others
+    return steps + [_until(options, run, "", call, view, now) for call in _tried_again(view.calls)]
+
+
+def _tried_again(calls: Sequence[CallView]) -> list[CallView | None]:
+    found = [call for call in calls if call.state == "PLANNED" and call.error is not None]
+    return [*found] or [None]
+
+
+def _until(options: Options, run: RunInfo, name: str, call: CallView | None, view: RunView, now: int) -> NextStep:
+    """Why this call waits for a time or for another run."""
+    assert run.wake_at is not None
+    about = f" about {name}" if name else ""
+    if call is not None and call.kind == "sleep" and isinstance(call.result, int):
+        verb = "sleeps" if call.result > now else "was to sleep"
+        return NextStep(
+            f"It {'waits' if call.result > now else 'waited'}: {name} {verb} until {when(call.result, now)}."
+        )
+    if call is not None and call.held_by is not None:
+        return _held(options, run, call, call.held_by, now)
+    if _has_come(run, now):
+        return NextStep(f"The time it waited for{about} came at {when(run.wake_at, now)}.")
+    if call is not None and call.state == "UNCERTAIN":
+        answer = answer_to(call, view.answers)
+        by = f", as {answer.by} says" if answer is not None and answer.by else ""
+        return NextStep(
+            f"It waits{about} until {when(run.wake_at, now)}: it did not happen so far{by}, but until then {STILL_MAY}."
+        )
+    if call is not None and call.state == "PLANNED":
+        return NextStep(
+            f"It waits until {when(run.wake_at, now)}, when {call.call_id} is tried again: its last attempt came to "
+            f"nothing ({call.error})."
+        )
+    if call is not None and call.state == "AWAITING" and call.kind == "tool":
+        return NextStep(f"It waited{about} for another call that does the same action; that one has ended.")
+    return NextStep(f"It waits{about} until {when(run.wake_at, now)}.")
+
+
+def _held(options: Options, run: RunInfo, call: CallView, holder: HolderView, now: int) -> NextStep:
+    """The same action is under way elsewhere."""
+    assert run.wake_at is not None
+    other = holder.run_id[-8:]
+    where = "of this run" if holder.run_id == run.run_id else f"of run {other}"
+    state = {"UNCERTAIN": "may have happened", "STARTED": "is under way", "SUCCEEDED": "has happened"}
+    how = state.get(holder.state, f"is {holder.state.lower()}")
+    again = (
+        "is looked at again when it is resumed" if _has_come(run, now) else f"looks again at {when(run.wake_at, now)}"
+    )
+    reason = (
+        f"It waits for another call that does the same as {call.call_id}: {holder.call_id} {where} {how}; it {again}."
+    )
+    return NextStep(reason, (("look there", options.command("show", other, app=False)),))
+
+
+def _has_come(run: RunInfo, now: int) -> bool:
+    return run.wake_at is not None and run.wake_at <= now
+
+
+def _ended(options: Options, short: str, view: RunView, steps: list[NextStep], now: int) -> list[NextStep]:
+    """The steps of a run that waits, the last with the command that takes it up again."""
+    run = view.run
+    resume = options.command("resume", short)
+    if not steps:
+        return [NextStep("It waits, and nothing is asked any more.", (("go on", resume),))]
+    word = "then" if waits_for_person(run, view.waiting_on) else "from then on"
+    commands = (*steps[-1].commands, ("go on" if _has_come(run, now) else word, resume))
+    order = pending(run)
+    more = (_obey(options, short, order),) if order else ()
+    return [*steps[:-1], replace(steps[-1], commands=(*commands, *more))]
+
+
+# --- How a run stands that does not wait. ----------------------------------------------------------------------------
+
+
+def _stands(options: Options, short: str, view: RunView, now: int) -> list[NextStep]:
+    run = view.run
+    resume = options.command("resume", short)
+    order = pending(run)
     if run.status == "QUEUED":
-        return [NextStep(f"It is queued: no process drives it.{_denied(calls, answers)}", (("go on", resume),))]
+        return [NextStep(f"It is queued: no process drives it.{_denied(view)}", (("go on", resume),))]
+    if run.status == "PAUSED":
+        line = last_of(view.orders, "paused")
+        since = f" since {when(line.at, now)}" if line is not None else ""
+        end = ("end it", options.command("cancel", short, app=False))
+        return [NextStep(f"It is paused{since}, and goes on when it is resumed.", (("go on", resume), end))]
+    if run.status == "FAILED" and run.error_type == "CallRejected":
+        reason = "A call that was rejected stays so: let the agent do something else then, and resume the run."
+        return [NextStep(reason, (("then", resume),))]
     if run.status == "FAILED":
         return [
             NextStep(
-                "Mend the cause, then resume it; what is recorded, failures included, is not repeated.",
+                "Mend the cause, then resume it: the calls it failed with are made again, and what else is recorded is "
+                "not repeated.",
                 (("then", resume),),
             )
         ]
     if run.status != "RUNNING":
         return []
+    owner = owner_name(run.owner)
     if run.lease_seconds is None:
-        return [NextStep("The process that drove it has gone: its lease ran out.", (("go on", resume),))]
+        gone = "The process that drove it has gone: its lease ran out."
+        if order:
+            return [NextStep(f"{gone} It was {to_be(order)}.", (_obey(options, short, order),))]
+        return [NextStep(gone, (("go on", resume),))]
+    if order:
+        line = last_of(view.orders, "ordered")
+        since = f" since {when(line.at, now)}" if line is not None else ""
+        reason = f"It is {to_be(order)}{since}: {owner} drives it, and stops once what it has in flight has settled."
+        return [NextStep(reason, (_obey(options, short, order),))]
     left = lasted(run.lease_seconds * 1000)
-    return [NextStep(f"{owner_name(run.owner)} drives it; its lease has {left} left unless it is renewed.")]
+    return [NextStep(f"{owner} drives it; its lease has {left} left unless it is renewed.")]
 
 
-def _denied(calls: Sequence[CallView], answers: Sequence[AnswerView]) -> str:
+def _obey(options: Options, short: str, order: str) -> tuple[str, str]:
+    """The command that waits for an order to be obeyed, or carries it out where nobody drives the run any more."""
+    return f"{order} it", options.command(order, short, app=False)
+
+
+def _denied(view: RunView) -> str:
     """What is to be said about an answer that a call did not happen, while that is not yet acted on."""
-    for call in calls:
-        answer = answer_to(call, answers)
+    for call in view.calls:
+        answer = answer_to(call, view.answers)
         if answer is not None and answer.verdict == "not-happened":
             return f" {call.call_id} did not happen, but until that is certain {STILL_MAY}; resume waits for it."
     return ""
 
 
-def answer_to(call: CallView, answers: Sequence[AnswerView]) -> AnswerView | None:
-    """What was answered about a call that is uncertain still."""
-    if call.state not in ("UNCERTAIN", "STARTED"):
-        return None
-    return next((each for each in answers if (each.call_id, each.attempt) == (call.call_id, call.attempt)), None)
-
-
-def said(answer: AnswerView) -> str:
-    """An answer in words: `happened, says ana`."""
-    word = answer.verdict.replace("not-happened", "did not happen")
-    by = "the attempt's own late result" if answer.by == "late-result" else answer.by
-    return f"{word}, says {by}" if by else word
-
-
-def _waiting(
-    options: Options,
-    short: str,
-    run: RunInfo,
-    waiting_on: Sequence[WaitingOn],
-    now: int,
-    calls: Sequence[CallView],
-) -> list[NextStep]:
-    resume = options.command("resume", short)
-    if run.wake_at is not None:
-        return _until(options, short, run, run.wake_at, waiting_on, now, calls)
-    steps = []
-    for asked in waiting_on:
-        question = _QUESTIONS.get(asked.kind, "{call} needs an answer").format(call=asked.call_id)
-        no = options.command("resolve", short, asked.call_id, "--not-happened", app=False)
-        commands = (("yes", _yes(options, short, asked)), ("no", no))
-        reason = f"It waits for a person, since {when(asked.since, now)}: {question}"
-        steps.append(NextStep(reason, commands, _facts(asked, calls, now)))
-    if steps:
-        steps[-1] = replace(steps[-1], commands=(*steps[-1].commands, ("then", resume)))
-    return steps
-
-
-def _until(
-    options: Options,
-    short: str,
-    run: RunInfo,
-    wake_at: int,
-    waiting_on: Sequence[WaitingOn],
-    now: int,
-    calls: Sequence[CallView],
-) -> list[NextStep]:
-    """It is known that the call did not happen, and too early to act on it."""
-    resume = options.command("resume", short)
-    about = f" about {run.waiting_on}" if run.waiting_on else ""
-    if wake_at <= now:
-        return [NextStep(f"The time it waited for{about} came at {when(wake_at, now)}.", (("go on", resume),))]
-    reason = f"It waits{about} until {when(wake_at, now)}: it did not happen so far, but until then {STILL_MAY}."
-    facts = tuple(fact for asked in waiting_on for fact in _facts(asked, calls, now))
-    late = tuple(("if it happened after all", _yes(options, short, asked)) for asked in waiting_on)
-    return [NextStep(reason, (("from then on", resume), *late), facts)]
-
-
-def _yes(options: Options, short: str, asked: WaitingOn) -> str:
-    return options.command("resolve", short, asked.call_id, "--happened", "JSON", app=False)
-
-
-def _facts(asked: WaitingOn, calls: Sequence[CallView], now: int) -> tuple[tuple[str, str], ...]:
-    """What a person needs to look the call up where it may have acted."""
-    call = next((call for call in calls if call.call_id == asked.call_id), None)
-    if call is None:
-        return ()
-    return (
-        ("call", f"{call.tool} {_json(call.args)}"),
-        ("attempt", f"{asked.attempt}, started {when(call.started_at, now)}"),
-        ("key", call.idempotency_key),
-    )
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode("utf-8", "replace")
+def waits_for_person(run: RunInfo, asked: Sequence[WaitingOn]) -> bool:
+    """Whether a WAITING run goes on only, or sooner, when somebody answers."""
+    return run.wake_at is None or (bool(asked) and not is_settling(run, asked))

@@ -1,4 +1,4 @@
-"""`resolve`: a person says whether a call that may have happened did."""
+"""`approve`, `reject`, `answer` and `resolve`: a person answers what a run asks."""
 
 from __future__ import annotations
 
@@ -8,25 +8,104 @@ from typing import Any
 import click
 import msgspec
 
+from jumar.cli.asked import STILL_MAY
 from jumar.cli.exits import DONE
-from jumar.cli.messages import write_json
+from jumar.cli.given import Given, tell_given
 from jumar.cli.options import Options, opened, with_app, with_json, with_store
-from jumar.cli.reading import answered_call, is_there, json_argument, not_happened_from, short_id
+from jumar.cli.reading import answered_call, is_there, json_argument, not_happened_from, open_requests, short_id
 from jumar.cli.times import now_ms, when
-from jumar.cli.waiting import STILL_MAY
+from jumar.cli.words import edits, json_of
 from jumar.core.verdicts import Happened, NotHappened
 from jumar.errors import JumarError, UsageError
+from jumar.harness.harness import Harness
+from jumar.harness.results import WaitingOn
+
+_run = click.argument("run", metavar="RUN")
+_call = click.argument("call", metavar="CALL")
+_by = click.option("--by", metavar="NAME", help="Who says so; by default the user's name here.")
+_note = click.option("--note", metavar="TEXT", help="A remark to keep with the answer.")
+
+
+@click.command(short_help="Let a call that waits for approval be sent.")
+@_run
+@_call
+@click.option("--args", "given", metavar="JSON", help="Send it with these arguments by name: JSON, @FILE, or -.")
+@_by
+@_note
+@with_store
+@with_app
+@with_json
+@click.pass_obj
+def approve(options: Options, run: str, call: str, given: str | None, by: str | None, note: str | None) -> int:
+    """Let a call that waits for approval be sent, when the run is resumed.
+
+    --args replaces its arguments, all of them; with --app they are checked against the tool. Answered once.
+    """
+    args = None if given is None else _object(json_argument("--args", given))
+    with _answering(options) as harness:
+        run_id = _found(harness, options, run)
+        asked = _asked(harness, run_id, call, "approval")
+        harness.approve(run_id, call, args=args, by=by, note=note)
+        changed = ""
+        if args is not None and asked is not None:
+            changed = edits(asked.args, args) or "the arguments that were asked for"
+        said = Given(run_id, _id(asked, call), "approve", "may be sent", changed=changed)
+        return _told(harness, options, said)
+
+
+@click.command(short_help="Keep a call that waits for approval from being sent.")
+@_run
+@_call
+@_by
+@_note
+@with_store
+@with_app
+@with_json
+@click.pass_obj
+def reject(options: Options, run: str, call: str, by: str | None, note: str | None) -> int:
+    """Keep a call that waits for approval from being sent.
+
+    The agent gets CallRejected, with the note, when the run is resumed. Answered once.
+    """
+    with _answering(options) as harness:
+        run_id = _found(harness, options, run)
+        asked = _asked(harness, run_id, call, "approval")
+        harness.reject(run_id, call, by=by, note=note)
+        return _told(harness, options, Given(run_id, _id(asked, call), "reject", "is rejected"))
+
+
+@click.command(short_help="Answer a question.", context_settings={"ignore_unknown_options": True})
+@_run
+@_call
+@click.argument("value", metavar="JSON")
+@_by
+@_note
+@with_store
+@with_app
+@with_json
+@click.pass_obj
+def answer(options: Options, run: str, call: str, value: str, by: str | None, note: str | None) -> int:
+    """Answer what a run asks: one of the choices as it stands, or JSON, @FILE, or - for standard input.
+
+    Answered once; the run can then be resumed.
+    """
+    with _answering(options) as harness:
+        run_id = _found(harness, options, run)
+        asked = _asked(harness, run_id, call, "ask")
+        meant = _meant(asked, value)
+        harness.answer(run_id, call, meant, by=by, note=note)
+        return _told(harness, options, Given(run_id, _id(asked, call), "value", f"is answered {json_of(meant)}"))
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
-@click.argument("call", metavar="CALL")
+@_run
+@_call
 @click.option(
     "--happened", "result", metavar="JSON", help="It did, with this result: JSON, @FILE, or - for standard input."
 )
 @click.option("--not-happened", "no", is_flag=True, help="It did not.")
-@click.option("--by", metavar="NAME", help="Who says so; by default the user's name here.")
-@click.option("--note", metavar="TEXT", help="A remark to keep with the answer.")
+@_by
+@_note
 @with_store
 @with_app
 @with_json
@@ -39,33 +118,75 @@ def resolve(
     With --app the result is checked against the tool's type. Answered once; the run can then be resumed.
     """
     verdict = _verdict(result, no)
-    resume_from: int | None = None
-    with opened(options, code=options.wanted_app() is not None) as harness:
-        run_id = harness.find(run)
-        options.run = short_id(harness, run_id)
+    with _answering(options) as harness:
+        run_id = _found(harness, options, run)
+        asked = _asked(harness, run_id, call, "resolve")
         before = is_there(harness, run_id)
         harness.resolve(run_id, call, verdict, by=by, note=note)
+        if not no:
+            return _told(harness, options, Given(run_id, _id(asked, call), "happened", "happened"))
+        known = None
         with suppress(JumarError):  # the answer is recorded, whatever else cannot be read
             record = answered_call(harness, run_id, call)
-            call = record.call_id if record is not None else call
-            known = not_happened_from(harness, record) if record is not None and no else None
-            resume_from = known or (before.wake_at if before is not None and no else None)
-    word = "happened" if isinstance(verdict, Happened) else "did not happen"
-    resume = options.command("resume", options.run)
-    if options.json:
-        verdict_word = "not-happened" if no else "happened"
-        write_json(
-            {
-                "run_id": run_id,
-                "call_id": call,
-                "verdict": verdict_word,
-                "resume_from": resume_from,
-                "next": [resume],
-            }
+            known = not_happened_from(harness, record) if record is not None else None
+        moment = known or (before.wake_at if before is not None else None)
+        said = Given(
+            run_id, _id(asked, call), "not-happened", "did not happen", resume_from=moment, since=_from(moment)
         )
-    else:
-        _told(f"call {call} of run {options.run} {word}", resume, _from(resume_from) if no else "")
+        return _told(harness, options, said)
+
+
+def _answering(options: Options) -> Any:
+    """The harness to answer with: the app's, where there is one, because it knows the tools' types."""
+    return opened(options, code=options.wanted_app() is not None)
+
+
+def _told(harness: Harness, options: Options, said: Given) -> int:
+    tell_given(harness, options, said)
     return DONE
+
+
+def _found(harness: Harness, options: Options, run: str) -> str:
+    run_id = harness.find(run)
+    options.run = short_id(harness, run_id)
+    return run_id
+
+
+def _asked(harness: Harness, run_id: str, call: str, kind: str) -> WaitingOn | None:
+    """The open request that is meant, by the call's id or an end of it; None where the harness is to say why not."""
+    found = [each for each in open_requests(harness, run_id) if each.kind == kind]
+    same = [each for each in found if each.call_id == call]
+    named = same or [each for each in found if each.call_id.endswith(f".{call}")]
+    return named[0] if len(named) == 1 else None
+
+
+def _id(asked: WaitingOn | None, call: str) -> str:
+    return call if asked is None else asked.call_id
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    args = msgspec.json.decode(data)
+    if isinstance(args, dict):
+        return args
+    raise UsageError(
+        "--args takes the arguments by name, as a JSON object", hint="""Such as --args '{"cents": 900}'."""
+    )
+
+
+def _meant(asked: WaitingOn | None, text: str) -> Any:
+    """What is answered: a choice as it stands, or JSON."""
+    choices = (asked.choices if asked is not None else None) or ()
+    if text in choices:
+        return text
+    try:
+        return msgspec.json.decode(json_argument("the answer", text))
+    except UsageError as error:
+        if not choices:
+            raise UsageError(
+                error.what, hint="""Quote it for the shell: '"some text"' for a text, 5 for a number."""
+            ) from None
+        listed = ", ".join(map(json_of, choices))
+        raise UsageError(f"{text!r} is none of the choices", hint=f"The choices are {listed}.") from None
 
 
 def _verdict(result: str | None, no: bool) -> Happened[Any] | NotHappened:
@@ -85,16 +206,3 @@ def _from(moment: int | None) -> str:
     if moment is None:
         return f"once it is certain: before that {STILL_MAY}. Until when, resume says."
     return f"{when(moment, now)}: until then {STILL_MAY}." if moment > now else ""
-
-
-def _told(what: str, resume: str, since: str) -> None:
-    from rich.text import Text
-
-    from jumar.cli.results import INDENT, line
-    from jumar.cli.screen import out
-
-    screen = out()
-    line(screen, "recorded", Text(screen.clean(what), "green"))
-    line(screen, "go on", Text(resume, "cyan"))
-    for number, part in enumerate(screen.wrapped(since, screen.width - INDENT) if since else []):
-        line(screen, "" if number else "from", Text(part, "yellow"))

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from functools import partial
 from typing import Any
 
 import click
 
 from jumar.cli.apps import users_traceback
-from jumar.cli.exits import exit_code
-from jumar.cli.messages import AgentLeft, Interrupted, Terminated, explain
+from jumar.cli.due import resume_due
+from jumar.cli.messages import AgentLeft, Interrupted, explain
 from jumar.cli.options import Options, agent_of, opened, prints_aside, with_app, with_json, with_store
 from jumar.cli.progress import Progress, owner_name
 from jumar.cli.reading import is_there, json_argument, short_id, typed_input
 from jumar.cli.results import report
+from jumar.cli.signals import interruptible
 from jumar.cli.times import lasted, now_ms
 from jumar.core.naming import uuid7
 from jumar.errors import JumarError, UsageError
@@ -47,33 +46,49 @@ def run(options: Options, agent: str, given: str, task: str | None) -> int:
         run_id = uuid7(now_ms(), secrets.token_bytes(10))
         options.run = run_id[-8:]
         told = f"running {name}, run {options.run}"
-        with _interruptible(harness, run_id, options), prints_aside(options), Progress(told):
+        with _driving(harness, run_id, options), prints_aside(options), Progress(told):
             result = harness.run(name, value, run_id=run_id, task=task)
         return _ended(harness, result, options)
 
 
-@click.command(short_help="Take a run over and drive it on.")
-@click.argument("run", metavar="RUN")
+@click.command(short_help="Take a run over and drive it on; or every run that can go on.")
+@click.argument("run", metavar="RUN", required=False)
+@click.option("--due", is_flag=True, help="Resume every run that can go on by itself, one after the other.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), help="With --due: at most so many runs; 100 by default.")
 @click.option("--no-wait", is_flag=True, help="Refuse at once where another process holds the run.")
 @with_store
 @with_app
 @with_json
 @click.pass_obj
-def resume(options: Options, run: str, no_wait: bool) -> int:
+def resume(options: Options, run: str | None, due: bool, limit: int | None, no_wait: bool) -> int:
     """Take a run over and drive it on from its last recorded fact.
 
-    Waits until the lease of the process that held it has run out.
+    Waits until the lease of the process that held it has run out. A paused run goes on; a failed one makes the calls
+    again that it failed with.
+
+    With --due instead of RUN, every run of the app's agents that can go on by itself is resumed: those that are queued,
+    those whose time has come, those whose process has gone; never one that is paused or has failed. The exit code is
+    that of the run that needs somebody most: 5 damaged, 1 failed, 4 refused, 3 waits for a person, 7 paused or
+    cancelled, 6 waits for a time; 0 where all are done, or none was due.
     """
+    if due is (run is not None):
+        raise UsageError("resume takes one of RUN and --due", hint="Name a run, or give --due for all that can go on.")
+    if limit is not None and not due:
+        raise UsageError("--limit goes with --due", hint="Leave it out, or resume what is due.")
+    if due and no_wait:
+        raise UsageError("--no-wait goes with RUN", hint="Leave it out: with --due nothing is waited for.")
     if options.wanted_app() is None:
         raise UsageError(
             "resume needs the agent's code, which is never looked up from the database",
             hint="Say where it is with --app MODULE:HARNESS, or set JUMAR_APP.",
         )
     with opened(options, code=True) as harness:
+        if run is None:
+            return resume_due(harness, options, limit or 100)
         run_id = harness.find(run)
         options.run = short_id(harness, run_id)
         told = f"resuming run {options.run}"
-        with _interruptible(harness, run_id, options), prints_aside(options), Progress(told) as progress:
+        with _driving(harness, run_id, options), prints_aside(options), Progress(told) as progress:
             waiting = _tells(progress, harness, run_id)
             result = harness.resume(run_id, wait=not no_wait, waiting=waiting)
         return _ended(harness, result, options)
@@ -97,20 +112,15 @@ def _ended(harness: Harness, result: RunResult[Any], options: Options) -> int:
         explain(result.error, options)
     elif result.error is not None:
         click.echo(users_traceback(result.error), err=True)
-    report(harness, result, options)
-    return exit_code(result.status, result.wake_at)
+    return report(harness, result, options)
 
 
 @contextmanager
-def _interruptible(harness: Harness, run_id: str, options: Options) -> Iterator[None]:
+def _driving(harness: Harness, run_id: str, options: Options) -> Iterator[None]:
     """Turn Ctrl-C, SIGTERM, and an agent that ends the process, into an error that says how to go on with the run."""
-    terminated = threading.Event()
     try:
-        with _sigterm_as_ctrl_c(terminated):
+        with interruptible(partial(_interrupted, harness, run_id, options)):
             yield
-    except KeyboardInterrupt:
-        kind = Terminated if terminated.is_set() else Interrupted
-        raise _interrupted(is_there(harness, run_id), options, kind) from None
     except Exception:
         raise
     except BaseException as error:  # SystemExit, or a cancellation that is nobody's
@@ -118,32 +128,12 @@ def _interruptible(harness: Harness, run_id: str, options: Options) -> Iterator[
         raise AgentLeft(f"the agent of run {options.run} left by {type(error).__name__}", hint=go_on) from error
 
 
-@contextmanager
-def _sigterm_as_ctrl_c(terminated: threading.Event) -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, to whoever handles that at the moment, and leave a mark that it was SIGTERM."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        terminated.set()
-        handler = signal.getsignal(signal.SIGINT)
-        if not callable(handler):  # shells start background jobs with Ctrl-C ignored
-            raise KeyboardInterrupt
-        handler(signal.SIGINT, frame)
-
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _resume(options: Options, run_id: str) -> str:
     return options.command("resume", options.run or run_id)
 
 
-def _interrupted(run: RunInfo | None, options: Options, kind: type[Interrupted]) -> Interrupted:
+def _interrupted(harness: Harness, run_id: str, options: Options, kind: type[Interrupted]) -> Interrupted:
+    run: RunInfo | None = is_there(harness, run_id)
     if run is None:
         return kind(f"{kind.code} before the run began", safe="Nothing was recorded.")
     go_on = f"Go on with `{_resume(options, run.run_id)}`."

@@ -1,4 +1,4 @@
-"""`runs`, `show` and `trace`: look, and change nothing."""
+"""`runs`, `requests`, `show` and `trace`: look, and change nothing."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import click
 from jumar.cli.exits import DONE
 from jumar.cli.messages import write_json
 from jumar.cli.options import Options, opened, with_app, with_json, with_store
-from jumar.cli.reading import short_id
+from jumar.cli.reading import short_id, waits_of
 from jumar.cli.times import now_ms
+
+_limit = click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most so many."
+)
 
 
 @click.command()
 @click.option("--status", metavar="STATUS", help="Only runs of this status, such as waiting or failed.")
 @click.option("--agent", metavar="NAME", help="Only runs of this agent.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most so many.")
+@_limit
 @with_store
 @with_app
 @with_json
 @click.pass_obj
 def runs(options: Options, status: str | None, agent: str | None, limit: int) -> int:
-    """List runs, the newest first."""
+    """List runs, the newest first, with what each waits for."""
     with opened(options) as harness:
         found = harness.runs(status=status, agent=agent, limit=limit + 1)
         shown, more = found[:limit], len(found) > limit
@@ -30,17 +34,42 @@ def runs(options: Options, status: str | None, agent: str | None, limit: int) ->
         from jumar.cli.screen import out
         from jumar.cli.tables import print_runs
 
-        print_runs(out(), [(short_id(harness, run.run_id), run) for run in shown], more, now_ms())
+        rows = [(short_id(harness, run.run_id), run, waits_of(harness, run)) for run in shown]
+        print_runs(out(), rows, more, now_ms())
+    return DONE
+
+
+@click.command(short_help="List what runs ask people, and the commands that answer.")
+@_limit
+@with_store
+@with_app
+@with_json
+@click.pass_obj
+def requests(options: Options, limit: int) -> int:
+    """List what the runs of the store ask people, the oldest first, each with the commands that answer it."""
+    from jumar.cli.inbox import as_json, print_requests
+
+    with opened(options) as harness:
+        found = harness.requests(limit + 1)
+        shown, more = found[:limit], len(found) > limit
+        shorts = {each.run_id: short_id(harness, each.run_id) for each in shown}
+    if options.json:
+        write_json([as_json(options, each, shorts[each.run_id]) for each in shown])
+        return DONE
+    from jumar.cli.screen import out
+
+    print_requests(out(), options, [(shorts[each.run_id], each.asked) for each in shown], more, now_ms())
     return DONE
 
 
 @click.command(short_help="Show a run as a timeline.")
 @click.argument("run", metavar="RUN")
+@click.option("--all", "whole", is_flag=True, help="Show every call; without it the middle of a long run is folded.")
 @with_store
 @with_app
 @with_json
 @click.pass_obj
-def show(options: Options, run: str) -> int:
+def show(options: Options, run: str, whole: bool) -> int:
     """Show a run as a timeline: its steps, calls, takeovers, and what it waits for."""
     with opened(options) as harness:
         view = harness.show(run)
@@ -51,7 +80,7 @@ def show(options: Options, run: str) -> int:
         from jumar.cli.timeline import print_run
 
         options.run = short_id(harness, view.run.run_id)
-        print_run(out(), view, options, now_ms())
+        print_run(out(), view, options, now_ms(), whole=whole)
     return DONE
 
 

@@ -53,13 +53,13 @@ def migrate(options: Options) -> int:
     """
     with opened(options, makes=True) as harness:
         address = harness.address
-        before, after = getattr(harness._open().store, "migrated", (0, 0))
+        before, after = getattr(harness.store, "migrated", (0, 0))
     if options.json:
         write_json({"store": address, "before": before, "after": after})
         return DONE
     from rich.text import Text
 
-    from jumar.cli.results import line
+    from jumar.cli.lines import line
     from jumar.cli.screen import out
 
     screen = out()

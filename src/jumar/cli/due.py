@@ -1,0 +1,115 @@
+"""`resume --due`: every run that can go on by itself, one line each as it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jumar.cli.exits import exit_code, worst
+from jumar.cli.lines import STATUS_STYLES
+from jumar.cli.messages import AgentLeft, Interrupted, write_json
+from jumar.cli.notes import Waits, note_of
+from jumar.cli.options import Options, prints_aside
+from jumar.cli.progress import Progress
+from jumar.cli.reading import info_of, output_json, short_id, waits_of
+from jumar.cli.signals import interruptible
+from jumar.cli.times import lasted, now_ms
+from jumar.errors import JumarError
+from jumar.harness.harness import Harness
+from jumar.harness.results import RunInfo, RunResult
+
+if TYPE_CHECKING:
+    from jumar.cli.screen import Screen
+
+_SHORT, _AGENT, _STATUS = 8, 20, 9
+
+
+def resume_due(harness: Harness, options: Options, limit: int) -> int:
+    """Resume them, tell of each, and answer the exit code of all."""
+    ended = _Ended(harness, options)
+    try:
+        with interruptible(ended.interrupted), prints_aside(options), Progress("resuming what is due") as progress:
+            ended.progress = progress
+            harness.resume_due(limit, told=ended.tell)
+    except SystemExit as error:
+        hint = f"Take it out of the agent, then go on with `{options.command('resume', '--due')}`."
+        raise AgentLeft("an agent left by SystemExit", hint=hint) from error
+    if options.json:
+        write_json(ended.found)
+    elif not ended.codes:
+        from jumar.cli.screen import out
+
+        out().print("No run of this app can go on by itself.")
+    return worst(ended.codes)
+
+
+class _Ended:
+    """What has become of the runs so far."""
+
+    def __init__(self, harness: Harness, options: Options) -> None:
+        self._harness = harness
+        self._options = options
+        self.progress: Progress | None = None
+        self.codes: list[int] = []
+        self.found: list[dict[str, Any]] = []
+
+    def tell(self, result: RunResult[Any]) -> None:
+        """One run has ended, or must wait."""
+        run = info_of(self._harness, result.run_id)
+        assert run is not None
+        error = result.error if isinstance(result.error, JumarError) and result.status != "FAILED" else None
+        self.codes.append(error.exit_code if error is not None else exit_code(run, result.waiting_on))
+        if self._options.json:
+            self.found.append(_as_json(self._harness, run, result))
+            return
+        assert self.progress is not None
+        with self.progress.aside():
+            from jumar.cli.screen import out
+
+            waits = waits_of(self._harness, run)
+            _print(out(), short_id(self._harness, run.run_id), run, result, self._output(result), waits)
+
+    def _output(self, result: RunResult[Any]) -> str:
+        data = output_json(self._harness, result.run_id) if result.status == "COMPLETED" else None
+        return "" if data is None else data.decode("utf-8", "replace")
+
+    def interrupted(self, kind: type[Interrupted]) -> Interrupted:
+        """Ctrl-C: what is done is told already."""
+        done = f"{len(self.codes)} run{'' if len(self.codes) == 1 else 's'}"
+        return kind(
+            f"{kind.code} after {done}; the one under way is left to be resumed",
+            hint=f"Go on with `{self._options.command('resume', '--due')}`.",
+        )
+
+
+def _as_json(harness: Harness, run: RunInfo, result: RunResult[Any]) -> dict[str, Any]:
+    import msgspec
+
+    output = output_json(harness, run.run_id) if result.status == "COMPLETED" else None
+    error = result.error if isinstance(result.error, JumarError) else None
+    return {
+        "run_id": run.run_id,
+        "agent": run.agent,
+        "status": result.status,
+        "output": msgspec.Raw(output if output is not None else b"null"),
+        "waiting_on": result.waiting_on,
+        "wake_at": result.wake_at,
+        "error_type": result.error_type or (type(error).__name__ if error else None),
+        "error_message": result.error_message or (error.what if error else None),
+    }
+
+
+def _print(screen: Screen, short: str, run: RunInfo, result: RunResult[Any], output: str, waits: Waits) -> None:
+    from rich.text import Text
+
+    text, style = note_of(run, waits, now_ms())
+    if result.error is not None and result.status != "FAILED":
+        what = result.error.what if isinstance(result.error, JumarError) else str(result.error)
+        text, style = f"{type(result.error).__name__}: {what}", "red"
+    line = Text.assemble(
+        (screen.pad(short, _SHORT + 2), "bold"),
+        screen.pad(screen.clean(run.agent), _AGENT) + "  ",
+        (screen.pad(result.status.lower(), _STATUS), STATUS_STYLES.get(result.status, "")),
+        (f"  after {lasted(run.updated_at - run.created_at)}  ", "dim"),
+        (screen.clean(output or text), "" if output else style),
+    )
+    screen.print(screen.crop(line) if screen.is_terminal else line)
