@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,6 +22,13 @@ SAYS = [Say("all is well")]
 
 every_way = pytest.mark.parametrize("way", WAYS, ids=NAMES)
 each_sdk = pytest.mark.parametrize("name", ["openai", "anthropic"])
+
+
+@pytest.fixture
+def harness() -> Iterator[Harness]:
+    """One kind of store is enough here."""
+    with Harness("memory:") as opened:
+        yield opened
 
 
 @every_way

@@ -26,6 +26,13 @@ every_way = pytest.mark.parametrize("way", WAYS, ids=NAMES)
 each_sdk = pytest.mark.parametrize("name", ["openai", "anthropic"])
 
 
+@pytest.fixture
+def harness() -> Iterator[Harness]:
+    """One kind of store is enough here."""
+    with Harness("memory:") as opened:
+        yield opened
+
+
 # --- Generators. -----------------------------------------------------------------------------------------------------
 
 
