@@ -67,9 +67,17 @@ def note_uncertain(call: Call, attempt: int, failure: Failure, over_at: int | No
 
 
 def note_given_up(
-    call: Call, attempt: int, error: BaseException, state: CallState, *, new: bool, ended: Attempt | None = None
+    call: Call,
+    attempt: int,
+    error: BaseException,
+    state: CallState,
+    *,
+    new: bool,
+    ended: Attempt | None = None,
+    result: bytes | None = None,
 ) -> None:
-    """The agent cancelled the call from outside, as `asyncio.wait_for` does; `state` is what is left of it.
+    """The agent cancelled the call from outside, as `asyncio.wait_for` does; `state` is what is left of it, and
+    `result` what its row has for one.
 
     That matters only where the agent goes on, so the mark is set aside until it does.  On replay the call waits to be
     given up again; one left UNCERTAIN is settled before the run ends.  Any other error than a cancellation means that
@@ -80,7 +88,7 @@ def note_given_up(
     live = call.live
     at = live.wall()
     times = (at, at) if ended is None else (ended.started_at, ended.ended_at)
-    checksum = call.checksum(state, failure=_GIVEN_UP)
+    checksum = call.checksum(state, result, _GIVEN_UP)
     if new:
         record, _ = new_record(
             call, state, attempt, failure=_GIVEN_UP, started_at=times[0], ended_at=times[1], checksum=checksum

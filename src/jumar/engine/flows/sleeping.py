@@ -15,6 +15,7 @@ from jumar.core.requests import Flow, Sleep
 from jumar.core.states import CallState
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.outcomes import new_record, replayed
+from jumar.engine.flows.settling import note_given_up
 from jumar.engine.live import LiveRun, Wait
 from jumar.errors import IntegrityError
 
@@ -27,12 +28,11 @@ _LOOK_SECONDS = 1.0  # how often a sleep in place looks whether it should stop
 def sleep(call: Call, wake_at: int) -> Flow[None]:
     """Sleep until wall-clock millisecond `wake_at`, or until the moment recorded when the sleep began."""
     live, record = call.live, call.record
-    live.check()
+    live.check_asking()  # a sleep beside one that the run waits for begins now, not after it
     if record is not None and record.state is not CallState.AWAITING:
         yield from replayed(call, record)
         return
     if record is None:
-        live.before_dispatch()
         data = encode(wake_at)
         state = CallState.AWAITING if wake_at > live.wall() else CallState.SUCCEEDED
         began = live.wall()
@@ -45,7 +45,11 @@ def sleep(call: Call, wake_at: int) -> Flow[None]:
             return
     else:
         wake_at, data = _recorded(live, record)
-    yield from _until(call, wake_at)
+    try:
+        yield from _until(call, wake_at)
+    except BaseException as error:
+        note_given_up(call, 1, error, CallState.FAILED, new=False, result=data)
+        raise
     change = CallChange(
         seq=call.seq,
         state=CallState.SUCCEEDED,
@@ -67,8 +71,8 @@ def _recorded(live: LiveRun, record: CallRecord) -> tuple[int, bytes]:
 def _until(call: Call, wake_at: int) -> Flow[None]:
     live = call.live
     while (left := wake_at - live.wall()) > 0:
-        live.check()
-        if left > live.ttl_ms:
+        live.check_asking()
+        if left > live.ttl_ms or live.halt is not None:
             raise live.wait(Wait(f"{call.call_id} sleeps", call.call_id, wake_at))
         live.progress_at = live.clock()
         yield from Sleep(min(left / 1000, _LOOK_SECONDS))
