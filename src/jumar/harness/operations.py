@@ -127,6 +127,10 @@ class Operations:
     def _result(self, ended: Ended) -> RunResult[Any]:
         run = ended.run
         asked = self._asked(run) if run.status is Status.WAITING else []
+        if run.status is Status.WAITING and run.wake_at is None and not asked:
+            # What it waited for has come since the record was read: it is to be resumed, and waits for nothing.
+            run = self.run_record(run.run_id)
+            asked = self._asked(run) if run.status is Status.WAITING else []
         return result_of(run, ended.output, ended.error, tuple(asked))
 
     def _asked(self, run: RunRecord) -> list[WaitingOn]:
