@@ -326,7 +326,6 @@ class IdentityConflict(JumarError):
     """The same action, by its identity, was asked for with other arguments; `holder` is the call that did it."""
 
     code = "identity-conflict"
-    exit_code = 4
     default_safe = "The call was not sent; what the other call did stands."
     default_hint = "Ask for the action with the arguments it was done with, or give another action another identity."
 

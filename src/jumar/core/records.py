@@ -87,6 +87,8 @@ class RunRecord(Struct, frozen=True):
     created_at: int
     updated_at: int
     failed_calls: tuple[int, ...] = ()  # of a FAILED run: the numbers of the calls it failed with
+    ordered_by: str | None = None  # who gave the order that `control` holds, or held last
+    order_note: str | None = None
 
 
 class CallRecord(Struct, frozen=True, gc=False):

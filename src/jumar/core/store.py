@@ -149,7 +149,8 @@ class Store(Protocol):
         ...
 
     def open_requests(self, limit: int) -> list[tuple[str, RequestRecord]]:
-        """The unanswered requests of all runs that have not ended, each with its run's id, oldest first."""
+        """The unanswered requests of all runs, each with its run's id, oldest first; of a run that is COMPLETED or
+        CANCELLED those of kind RESOLVE alone."""
         ...
 
     def events(self, run_no: int) -> list[EventRecord]:

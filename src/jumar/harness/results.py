@@ -173,7 +173,9 @@ class RunInfo(Struct, frozen=True):
     error_message: str | None
     created_at: int
     updated_at: int
-    control: str = "none"
+    control: str = "none"  # an order that the run has yet to obey, or has: "pause", "cancel"
+    ordered_by: str | None = None
+    order_note: str | None = None
 
 
 class RunView(Struct, frozen=True):

@@ -52,6 +52,8 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
         run.created_at,
         run.updated_at,
         run.control.label,
+        run.ordered_by,
+        run.order_note,
     )
 
 

@@ -290,7 +290,8 @@ class Draws:
             run_id=data.draw(st.sampled_from([*self.ids, *self.ids, "unknown"])),
             control=data.draw(st.sampled_from([Control.PAUSE, Control.PAUSE, Control.CANCEL])),
             at=data.draw(_TIMES),
-            by="kim",
+            by=data.draw(st.sampled_from(["kim", "ana"])),
+            note=data.draw(st.sampled_from([None, "enough"])),
         )
 
     def _now(self) -> list[RunRecord]:

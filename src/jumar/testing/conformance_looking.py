@@ -110,10 +110,16 @@ class OpenRequests(Suite):
         assert [request.request_id for _, request in scene.store.open_requests(10)] == ["r2"]
 
     @pytest.mark.parametrize("status", [status for status in Status if status is not Status.RUNNING])
-    def test_the_requests_of_a_run_that_has_ended_are_not_among_them(self, scene: Scene, status: Status) -> None:
-        run = scene.asked(scene.running(), "r1")
+    @pytest.mark.parametrize("kind", RequestKind, ids=lambda kind: kind.label)
+    def test_of_a_run_that_has_ended_only_what_may_have_happened_is_still_asked(
+        self, scene: Scene, kind: RequestKind, status: Status
+    ) -> None:
+        run = scene.running()
+        scene.ack(scene.advance(run, requests=(replace(asking("r1", 1, 1), kind=kind),)))
+        run = scene.again(run)
         scene.ack(scene.leave(run, status))
-        assert len(scene.store.open_requests(10)) == (0 if status in FINAL else 1)
+        still = kind is RequestKind.RESOLVE or status not in FINAL
+        assert len(scene.store.open_requests(10)) == (1 if still else 0)
 
 
 class OneCall(Suite):

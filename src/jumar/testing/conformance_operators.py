@@ -30,7 +30,7 @@ class Ordering(Suite):
         ack = scene.ack(scene.order(run, control, at=AT + 8))
         assert ack == Ack(run.run_no, run.version, run.epoch, control, run.answers)
         after = scene.everything(run)
-        assert after[0] == replace(run, control=control, updated_at=AT + 8)
+        assert after[0] == replace(run, control=control, updated_at=AT + 8, ordered_by="kim", order_note=None)
         assert (after[1:4], after[4][:-1]) == (before[1:4], before[4])
 
     @pytest.mark.parametrize("status", sorted(CLAIMABLE), ids=lambda status: status.label)
@@ -56,6 +56,14 @@ class Ordering(Suite):
         scene.ack(scene.order(run, first))
         assert scene.ack(scene.order(run, second)).control == max(first, second)
         assert scene.again(run).control is max(first, second)
+
+    def test_who_gave_the_order_that_counts_is_kept_with_the_note(self, scene: Scene) -> None:
+        run = scene.running()
+        scene.ack(scene.order(run, Control.PAUSE, by="ana", note="lunch"))
+        assert (scene.again(run).ordered_by, scene.again(run).order_note) == ("ana", "lunch")
+        scene.ack(scene.order(run, Control.CANCEL, by="kim", note="enough"))
+        scene.ack(scene.order(run, Control.PAUSE, by="ana", note="too late"))
+        assert (scene.again(run).ordered_by, scene.again(run).order_note) == ("kim", "enough")
 
     def test_an_order_reaches_its_own_run_only(self, scene: Scene) -> None:
         run, other = scene.running(), scene.running()

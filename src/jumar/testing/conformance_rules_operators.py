@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from jumar.core.call_states import CALL_STATES
 from jumar.core.changes import Ack, Answer, Guard, Order
 from jumar.core.phases import FINAL
-from jumar.core.states import Control, EventKind, Status, Verdict
+from jumar.core.states import EventKind, Status, Verdict
 from jumar.testing.conformance_rules import Names, Refused, RunRows, change_call, free
 
 
@@ -53,7 +53,8 @@ def ordered(run: RunRows, order: Order) -> Ack:
     """Raise the run's control."""
     if run.record.status in FINAL:
         raise Refused(Guard.ENDED, "the run has ended")
-    control = Control(max(run.record.control, order.control))
-    run.record = replace(run.record, control=control, updated_at=order.at)
+    if order.control >= run.record.control:
+        run.record = replace(run.record, control=order.control, ordered_by=order.by, order_note=order.note)
+    run.record = replace(run.record, updated_at=order.at)
     run.tell(EventKind.ORDERED, order.at, None, run.record.epoch, order.control.label)
     return run.ack()

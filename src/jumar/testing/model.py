@@ -41,7 +41,7 @@ from jumar.core.records import (
     RequestRecord,
     RunRecord,
 )
-from jumar.core.states import CallKind, CallState, IdentityScope, Status
+from jumar.core.states import CallKind, CallState, IdentityScope, RequestKind, Status
 from jumar.core.store import Finding, Inspection, RunFilter
 from jumar.errors import StoreError, StoreUnavailable
 from jumar.testing.conformance_rules import (
@@ -236,7 +236,7 @@ class ModelStore:
             (run.record.run_id, request)
             for run in self._runs
             for request in run.requests
-            if request.verdict is None and run.record.status not in FINAL
+            if request.verdict is None and (run.record.status not in FINAL or request.kind is RequestKind.RESOLVE)
         ]
         return sorted(asked, key=lambda found: (found[1].created_at, found[1].request_id))[:limit]
 

@@ -56,7 +56,14 @@ def _settle(connection: sqlite3.Connection, given: Answer, seq: int, version: in
 
 def order(connection: sqlite3.Connection, given: Order) -> Outcome:
     """Raise a run's control."""
-    values = {"run_id": given.run_id, "control": int(given.control), "at": given.at, "final": _FINAL}
+    values = {
+        "run_id": given.run_id,
+        "control": int(given.control),
+        "at": given.at,
+        "by": given.by,
+        "note": given.note,
+        "final": _FINAL,
+    }
     row = connection.execute(SQL["run_order"], values).fetchone()
     if row is None:
         run = run_by_id(connection, given.run_id)

@@ -122,7 +122,9 @@ RETURNING version, epoch, control, answers, status;
 
 -- name: run_order
 UPDATE run
-SET control = max(control, :control), updated_at = :at
+SET ordered_by = CASE WHEN :control >= control THEN :by ELSE ordered_by END,
+    order_note = CASE WHEN :control >= control THEN :note ELSE order_note END,
+    control = max(control, :control), updated_at = :at
 WHERE run_id = :run_id AND (1 << status) & :final = 0
 RETURNING run_no, version, epoch, control, answers;
 
@@ -149,13 +151,13 @@ INSERT INTO event (run_no, kind, at, call_seq, epoch, detail) VALUES (?, ?, ?, ?
 -- name: run_by_id
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls
+       failed_calls, ordered_by, order_note
 FROM run WHERE run_id = ?;
 
 -- name: run_by_no
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls
+       failed_calls, ordered_by, order_note
 FROM run WHERE run_no = ?;
 
 -- name: run_newest
@@ -167,25 +169,25 @@ SELECT run_id FROM run WHERE reversed_id >= :first AND reversed_id < :beyond ORD
 -- name: runs
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls
+       failed_calls, ordered_by, order_note
 FROM run WHERE run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_status
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls
+       failed_calls, ordered_by, order_note
 FROM run WHERE status = :status AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_agent
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls
+       failed_calls, ordered_by, order_note
 FROM run WHERE agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_status_and_agent
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls
+       failed_calls, ordered_by, order_note
 FROM run WHERE status = :status AND agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: due_queued
@@ -246,7 +248,7 @@ FROM request WHERE run_no = ? AND call_seq = ? ORDER BY request_no;
 SELECT run_id, request_id, call_seq, call_id, attempt, kind, request.created_at, verdict, value, answered_by, note, answered_at,
        expires_at
 FROM request CROSS JOIN run ON run.run_no = request.run_no
-WHERE verdict IS NULL AND (1 << status) & :final = 0
+WHERE verdict IS NULL AND ((1 << status) & :final = 0 OR kind = 0)
 ORDER BY request.created_at, request_id LIMIT :limit;
 
 -- name: request_found

@@ -3,6 +3,8 @@
 ALTER TABLE call ADD COLUMN identity TEXT;
 ALTER TABLE call ADD COLUMN identity_scope INTEGER;
 ALTER TABLE run ADD COLUMN failed_calls TEXT;  -- numbers with spaces between them
+ALTER TABLE run ADD COLUMN ordered_by TEXT;  -- who gave the order that control holds
+ALTER TABLE run ADD COLUMN order_note TEXT;
 ALTER TABLE request ADD COLUMN expires_at INTEGER;
 
 -- Who holds the name of an action.  scope_run is 0 for a name that reaches over the whole store (no run has that number), else
