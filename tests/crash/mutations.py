@@ -41,17 +41,23 @@ class Broken:
         return value
 
 
-def mutation(function: Callable[[Broken], Any]) -> Mutation:
-    """Register a mutation: a generator that breaks a spot, yields, and mends it."""
+def mutated(registry: dict[str, Mutation]) -> Callable[[Callable[[Broken], Any]], Mutation]:
+    """A decorator that registers a mutation: a generator that breaks a spot, yields, and mends it."""
 
-    @contextmanager
-    def broken() -> Generator[Broken, None, None]:
-        spot = Broken()
-        with contextmanager(function)(spot):
-            yield spot
+    def mutation(function: Callable[[Broken], Any]) -> Mutation:
+        @contextmanager
+        def broken() -> Generator[Broken, None, None]:
+            spot = Broken()
+            with contextmanager(function)(spot):
+                yield spot
 
-    MUTATIONS[function.__name__] = broken
-    return broken
+        registry[function.__name__] = broken
+        return broken
+
+    return mutation
+
+
+mutation = mutated(MUTATIONS)
 
 
 def sql(spot: Broken, marks: tuple[str, ...], old: str, new: str) -> Any:
