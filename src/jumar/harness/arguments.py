@@ -26,6 +26,7 @@ class Arguments:
     def __init__(self, name: str, binder: Binder, hints: dict[str, Any]) -> None:
         self._name = name
         self._binder = binder
+        self._hints = hints
         self._codecs = {
             parameter.name: codec_for(hints.get(parameter.name, Any))
             for parameter in binder.signature.parameters.values()
@@ -71,4 +72,12 @@ class Arguments:
         return positional
 
     def _unfit(self, why: str) -> UsageError:
-        return UsageError(f"{self._name}: {why}", hint=f"Its signature is {self._name}{self._binder.signature}.")
+        # With the types themselves: an annotation may be a text, which a model need not see in quotes.
+        signature, hints = self._binder.signature, self._hints
+        parameters = [
+            each.replace(annotation=hints.get(each.name, each.annotation)) for each in signature.parameters.values()
+        ]
+        shown = signature.replace(
+            parameters=parameters, return_annotation=hints.get("return", signature.return_annotation)
+        )
+        return UsageError(f"{self._name}: {why}", hint=f"Its signature is {self._name}{shown}.")

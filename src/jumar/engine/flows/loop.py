@@ -25,7 +25,7 @@ from jumar.core.codec import codec_for
 from jumar.core.naming import call_id as call_id_of
 from jumar.core.records import CallRecord
 from jumar.core.requests import Attempt, Flow
-from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Phase
+from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Level, Phase
 from jumar.core.store import Store
 from jumar.core.turns import (
     DECIDE,
@@ -190,6 +190,8 @@ class _Loop:
         live, plan = self.live, self.plan
         self._check_limits()
         live.step_index = self.number
+        if self.undecided is None:
+            live.ride_checkpoint(Level.STEP, "step-start", turn_path(self.number), ())
         limits = Limits(plan.max_steps - self.number + 1, plan.verify_limit - self.refused)
         view = self.views.at(self.task, self.number, limits, self.brief)
         policy = ToolPolicy(CallKind.DECISION, DECIDE, Effect.READ, _ANY, retries=plan.retries, timeout=plan.timeout)
