@@ -39,6 +39,10 @@ def _note(run: RunInfo, waits: Waits, now: int) -> Note:
         return f"driven by {owner_name(run.owner)}", "dim"
     if run.status == "WAITING":
         return _waits(run, waits, now), "yellow"
+    if run.status == "QUEUED":
+        return "can go on", "cyan"
+    if run.status == "PAUSED":
+        return "goes on when it is resumed", "magenta"
     if run.status == "FAILED":
         return f"{run.error_type}: {run.error_message}", "red"
     if waits.asked and run.status == "CANCELLED":
