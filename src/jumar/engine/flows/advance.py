@@ -54,10 +54,10 @@ def advance(
         requests=requests,
         events=events,
         after=after,
-        through=through,
-        takes=takes,
-        frees=frees,
     )
+    if through or takes or frees:
+        # Apart, because Python builds a dict for a call that names more than fifteen arguments.
+        change = replace(change, through=through, takes=takes, frees=frees)
     riders = live.take_riders()
     if riders is not None:
         change = _laden(change, riders)
