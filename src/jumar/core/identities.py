@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from jumar.core.limits import MAX_KEY
 from jumar.core.naming import is_storable
+from jumar.core.records import Failure
 from jumar.core.states import Effect
 from jumar.core.uncertain import Ended
 from jumar.errors import UsageError
@@ -19,6 +20,15 @@ _SURELY_NOT = frozenset({Ended.NOT_APPLIED, Ended.NOT_SENT})
 def is_freed(effect: Effect, ended: Ended) -> bool:
     """Whether a call of this effect that FAILED with an attempt that ended so gives its name up."""
     return effect is not Effect.IDEMPOTENT or ended in _SURELY_NOT
+
+
+def did_nothing(effect: Effect, attempt: int, failure: Failure | None) -> bool:
+    """Whether a call that is not under way, and has not succeeded, surely did nothing with its `attempt` attempts, of
+    which the last failed with `failure`.  Only an `idempotent` call is tried again without that being known.
+    """
+    if effect is not Effect.IDEMPOTENT or attempt == 0:
+        return True
+    return attempt == 1 and failure is not None and failure.type_name == "NotApplied"
 
 
 def check_identity(tool: str, name: object) -> str:

@@ -13,9 +13,13 @@ from msgspec import Struct
 
 from jumar.core.changes import CallChange
 from jumar.core.checksums import call_checksum, failure_bytes
+from jumar.core.identities import did_nothing
 from jumar.core.naming import request_id
 from jumar.core.records import CallRecord, EventRecord, Failure, RequestRecord, RunRecord
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, EventKind, RequestKind, Verdict
+
+_TO_COME = (CallState.PLANNED, CallState.AWAITING)
+_CUT_OFF = Failure("Cancelled", "the run was cancelled before the call was made again", ErrorClass.CANCELLED)
 
 
 class LeftBehind(Struct, frozen=True):
@@ -36,7 +40,7 @@ def left_behind(
     asks: list[RequestRecord] = []
     frees: list[int] = []
     for call in calls:
-        change = settled_by(call, _about(call, given), at) if final else None
+        change = (settled_by(call, _about(call, given), at) or _left_open(call, at)) if final else None
         if change is not None:
             changes.append(change)
         if call.identity is not None and final and _gives_up(call, change):
@@ -96,11 +100,22 @@ def rejection(call: CallRecord, request: RequestRecord) -> Failure:
     return failure_of(error, ErrorClass.PERMANENT, (CallRejected,))
 
 
+def _left_open(call: CallRecord, at: int) -> CallChange | None:
+    """A call that was to be made again, and whose earlier attempts may have happened, has failed: it keeps its name,
+    and whoever asks for the same may repeat it.
+    """
+    if call.identity is None or call.state not in _TO_COME or did_nothing(call.effect, call.attempt, call.failure):
+        return None
+    return _changed(call, CallState.FAILED, at, failure=call.failure or _CUT_OFF)
+
+
 def _gives_up(call: CallRecord, change: CallChange | None) -> bool:
-    state = call.state if change is None else change.state
-    return state in (CallState.PLANNED, CallState.AWAITING, CallState.REJECTED) or (
-        change is not None and state is CallState.FAILED
-    )
+    """Whether the call holds a name for nothing from now on."""
+    if change is None:
+        return call.state in _TO_COME
+    if change.state is CallState.FAILED:
+        return call.state is CallState.UNCERTAIN  # somebody has said that it did not happen
+    return change.state is CallState.REJECTED and did_nothing(call.effect, call.attempt, call.failure)
 
 
 def _changed(

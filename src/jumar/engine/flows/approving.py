@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jumar.core.changes import CallChange
+from jumar.core.identities import did_nothing
 from jumar.core.leaving import rejection
 from jumar.core.records import CallRecord, RequestRecord
 from jumar.core.requests import Flow
@@ -98,6 +99,7 @@ def _rejected(call: Call, record: CallRecord, request: RequestRecord) -> Flow[No
         ended_at=call.live.wall(),
         checksum=call.checksum(CallState.REJECTED, failure=failure),
     )
-    frees = (call.seq,) if record.identity is not None else ()
+    freed = record.identity is not None and did_nothing(record.effect, record.attempt, record.failure)
+    frees = (call.seq,) if freed else ()
     yield from advance(call.live, changes=(change,), frees=frees, phase=call.phase_after)
     raise raised(call, failure)
