@@ -244,6 +244,67 @@ class IntegrityError(JumarError):
     default_hint = "Run `jumar doctor` to see which rows are damaged."
 
 
+# --- The workspace. ------------------------------------------------------------------------------------------------
+
+
+class WorkspaceError(JumarError):
+    """Files could not be captured or put back."""
+
+    code = "workspace"
+    exit_code = 4
+    default_safe = "The files are as they were before."
+    default_hint = "Mend what the message names and try again."
+
+
+class PathRefused(WorkspaceError):
+    """A path leads out of the workspace, or to something in it that is left alone."""
+
+    code = "path-refused"
+    default_safe = "Nothing was read or written."
+    default_hint = "Give a relative path inside the workspace, with '/' between its segments."
+
+
+class WorkspaceConflict(WorkspaceError):
+    """Files changed since they were last known, so putting others back in their place would lose the change.
+
+    `paths` are the files in question, relative to the workspace.
+    """
+
+    code = "workspace-conflict"
+    default_safe = "No file was touched."
+    default_hint = "Look at them; then leave them out (skip), or put them back all the same (--force): it can be undone."
+
+    def __init__(
+        self, what: str, *, paths: tuple[str, ...] = (), safe: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(what, safe=safe, hint=hint)
+        self.paths = paths
+
+
+class RestoreFailed(WorkspaceError):
+    """A file could not be put back, so those put back before it were taken back as well.
+
+    `paths` are the files that could not be put back, relative to the workspace.
+    """
+
+    code = "restore-failed"
+    default_hint = "Mend what the message names and try again, or leave those files out (skip)."
+
+    def __init__(
+        self, what: str, *, paths: tuple[str, ...] = (), safe: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(what, safe=safe, hint=hint)
+        self.paths = paths
+
+
+class WorkspaceBusy(WorkspaceError):
+    """Another process, or another thread of this one, holds the workspace's lock."""
+
+    code = "workspace-busy"
+    default_safe = "No file was touched."
+    default_hint = "Wait until it has finished; the lock ends with the process that holds it."
+
+
 # --- What calls and runs end with. ---------------------------------------------------------------------------------
 
 

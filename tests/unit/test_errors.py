@@ -16,6 +16,7 @@ EXIT_CODES = {
     "Refused": 4,
     "StoreError": 4,
     "IntegrityError": 5,
+    "WorkspaceError": 4,
     "RunFailed": 1,
     "RunNotFinished": 3,
     "CallFailed": 1,
