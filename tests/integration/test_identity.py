@@ -296,6 +296,33 @@ def test_an_idempotent_call_that_was_not_applied_gives_its_name_up(harness: Harn
 
 
 @both_kinds
+def test_an_idempotent_call_keeps_its_name_where_any_of_its_attempts_may_have_been_applied(
+    harness: Harness, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jumar.engine.flows.effects.backoff", lambda attempt, asked, luck: 0.0)
+    sent: list[int] = []
+
+    @harness.tool(effect="idempotent", retries=1, identity=lambda invoice, cents: f"pay:{invoice}")
+    def pay(invoice: str, cents: int) -> int:
+        sent.append(cents)
+        raise NotApplied("busy") if len(sent) > 1 else ConnectionError("cut")
+
+    @scripted(harness, waits)
+    def agent(run: Any, task: Any) -> Any:
+        try:
+            yield run.call(pay, "a", 5)
+        except CallFailed:
+            try:
+                yield run.call(pay, "a", 6)
+            except IdentityConflict as error:
+                return error.holder
+
+    result = harness.run(agent, "x")
+    assert result.unwrap() == f"{result.run_id}/pay.1"
+    assert sent == [5, 5]
+
+
+@both_kinds
 def test_an_idempotent_call_rejected_after_an_attempt_that_may_have_happened_keeps_its_name(
     harness: Harness, clock: StoppedClock, waits: bool
 ) -> None:

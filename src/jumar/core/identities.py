@@ -18,7 +18,7 @@ _SURELY_NOT = frozenset({Ended.NOT_APPLIED, Ended.NOT_SENT})
 
 
 def is_freed(effect: Effect, ended: Ended) -> bool:
-    """Whether a call of this effect that FAILED with an attempt that ended so gives its name up."""
+    """Whether an attempt of this effect that ended so, with a failure, lets its call give its name up."""
     return effect is not Effect.IDEMPOTENT or ended in _SURELY_NOT
 
 

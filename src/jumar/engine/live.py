@@ -86,7 +86,7 @@ class Riders:
     run goes on.
     """
 
-    __slots__ = ("before", "calls", "changes", "context", "events", "unmarked")
+    __slots__ = ("before", "calls", "changes", "context", "events", "frees", "unmarked")
 
     def __init__(self) -> None:
         self.before: CheckpointRecord | None = None
@@ -95,6 +95,7 @@ class Riders:
         self.changes: list[Any] = []
         self.unmarked: list[Any] = []  # of marks set aside: the changes that are due all the same where the run stops
         self.events: list[EventRecord] = []
+        self.frees: list[int] = []
 
 
 class LiveRun:
@@ -344,6 +345,7 @@ class LiveRun:
                 riders.calls += aside.calls
                 riders.changes += aside.changes
                 riders.events += aside.events
+                riders.frees += aside.frees
 
     def comes_to_rest(self) -> None:
         """The run stops: nobody gave anything up, and a call in flight is left as a crash would leave it."""

@@ -145,4 +145,5 @@ def _laden(change: Advance, riders: Riders) -> Advance:
         changes=change.changes + tuple(riders.changes),
         artifacts=change.artifacts + riders.context,
         events=tuple(riders.events) + change.events,
+        frees=change.frees + tuple(riders.frees),
     )

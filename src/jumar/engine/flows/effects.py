@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jumar.core.changes import CallChange
 from jumar.core.failures import Sorted, backoff
-from jumar.core.identities import is_freed
+from jumar.core.identities import did_nothing, is_freed
 from jumar.core.records import EventRecord, Failure
 from jumar.core.requests import Attempt, Flow, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Level
@@ -65,12 +65,18 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
     """Commit STARTED, send, record; and where the end leaves it open whether it happened, settle that first."""
     live = call.live
     last = _last(call, attempt)
+    # Whether it surely did nothing so far, so that it gives its name up should it fail.
+    freed = did_nothing(call.policy.effect, attempt - 1, None if call.record is None else call.record.failure)
     while True:
         live.before_dispatch()
         dispatch_by = yield from _start(call, attempt, new=new)
         new = False
         if dispatch_by is None:
-            found = yield from held(call, attempt - 1)
+            try:
+                found = yield from held(call, attempt - 1)
+            except BaseException as given_up:
+                note_given_up(call, attempt - 1, given_up, CallState.FAILED, new=False)
+                raise
             if found is not None:
                 return found.value
             continue
@@ -79,9 +85,10 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
         if error is not None and not isinstance(error, Exception):
             assert ended is not None
             left = CallState.UNCERTAIN if ended.sent else CallState.FAILED
-            note_given_up(call, attempt, error, left, new=False, ended=ended)
+            note_given_up(call, attempt, error, left, new=False, ended=ended, freed=freed and not ended.sent)
             raise error
         how, sorted_error = (Ended.NOT_SENT, None) if ended is None else how_ended(call, ended, live.wall())
+        freed = freed and is_freed(call.policy.effect, how)
         judgement = judge(call.policy.effect, how)
         if judgement is Judgement.SUCCEEDED:
             assert ended is not None
@@ -100,10 +107,9 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
                 continue
         if judgement is Judgement.FAILED or attempt >= last:
             times = (0, live.wall()) if ended is None else (ended.started_at, ended.ended_at)
-            freed = is_freed(call.policy.effect, how)
             yield from record_failure(call, attempt, failure, *times, new=False, freed=freed)
             raise raised(call, failure) from error
-        yield from _pause(call, attempt, failure, sorted_error, new=False)
+        yield from _pause(call, attempt, failure, sorted_error, new=False, freed=freed)
         attempt += 1
 
 
@@ -175,7 +181,9 @@ def _not_sent(call: Call) -> Failure:
     )
 
 
-def _pause(call: Call, attempt: int, failure: Failure, sorted_error: Sorted | None, *, new: bool) -> Flow[bool]:
+def _pause(
+    call: Call, attempt: int, failure: Failure, sorted_error: Sorted | None, *, new: bool, freed: bool = False
+) -> Flow[bool]:
     """Wait before the next attempt: in place, or, longer than a lease, as a run that waits with `wake_at`.
 
     Answers whether the call still has no row.  An effect that is tried again is put back to PLANNED first, so that a
@@ -201,7 +209,7 @@ def _pause(call: Call, attempt: int, failure: Failure, sorted_error: Sorted | No
     try:
         yield from Sleep(seconds)
     except BaseException as error:
-        note_given_up(call, attempt, error, CallState.FAILED, new=new)
+        note_given_up(call, attempt, error, CallState.FAILED, new=new, freed=freed)
         raise
     return new
 

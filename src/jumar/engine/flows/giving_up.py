@@ -31,8 +31,13 @@ def _settle_all(live: LiveRun) -> Flow[None]:
     run_no = live.run.run_no
     records = {record.seq: record for record in (yield from load(live, lambda store: store.calls(run_no)))}
     while live.given_up:
-        call = live.given_up[0]
+        call = live.given_up.popleft()  # by one flow alone, of all that wait for the name of its action
         record = records.get(call.seq)
-        if call.policy.effect is not Effect.READ and record is not None and record.state is CallState.UNCERTAIN:
-            yield from settle_given_up_call(call, record)
-        live.given_up.popleft()
+        if call.policy.effect is Effect.READ or record is None or record.state is not CallState.UNCERTAIN:
+            continue
+        try:
+            with live.making(call.seq):
+                yield from settle_given_up_call(call, record)
+        except BaseException:
+            live.given_up.append(call)
+            raise

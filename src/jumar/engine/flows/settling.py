@@ -14,9 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jumar.core.changes import Answer, CallChange
+from jumar.core.codec import digest
 from jumar.core.failures import short_message
+from jumar.core.limits import INLINE_BYTES, check_size
 from jumar.core.naming import request_id
-from jumar.core.records import CallRecord, EventRecord, Failure, RequestRecord
+from jumar.core.records import Artifact, CallRecord, EventRecord, Failure, RequestRecord
 from jumar.core.requests import Attempt, Flow, Invoke, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, RequestKind, Verdict
 from jumar.core.uncertain import sure_of_not_happened_at
@@ -74,10 +76,13 @@ def note_given_up(
     *,
     new: bool,
     ended: Attempt | None = None,
+    over_at: int | None = None,
     result: bytes | None = None,
+    freed: bool = False,
 ) -> None:
     """The agent cancelled the call from outside, as `asyncio.wait_for` does; `state` is what is left of it, and
-    `result` what its row has for one.
+    `result` what its row has for one.  Its attempt was over at `over_at`, where that is known; `freed` gives up the
+    name of its action, where it has one.
 
     That matters only where the agent goes on, so the mark is set aside until it does.  On replay the call waits to be
     given up again; one left UNCERTAIN is settled before the run ends.  Any other error than a cancellation means that
@@ -102,12 +107,15 @@ def note_given_up(
         attempt=attempt,
         epoch=live.epoch,
         failure=_GIVEN_UP,
+        over_at=over_at if ended is None else ended.over_at,
         ended_at=times[1],
         checksum=checksum,
     )
     with live.lock:
         aside = live.set_aside()
         aside.changes.append(change)
+        if freed and call.identity is not None:
+            aside.frees.append(call.seq)
         if state is CallState.UNCERTAIN:
             aside.unmarked.append(replace(change, failure=None, ended_at=None, checksum=call.checksum(state)))
             aside.events.append(EventRecord(EventKind.CALL_UNCERTAIN, at, call.seq, live.epoch, "cancelled"))
@@ -121,7 +129,9 @@ def settle_external(
     try:
         return (yield from _settle(call, number, record, dispatch_by, attempt))
     except BaseException as error:
-        note_given_up(call, number, error, CallState.UNCERTAIN, new=False)
+        seen = record if attempt is None else attempt
+        over_at = None if seen is None else seen.over_at
+        note_given_up(call, number, error, CallState.UNCERTAIN, new=False, over_at=over_at)
         raise
 
 
@@ -271,7 +281,7 @@ def settle_given_up_call(call: Call, record: CallRecord) -> Flow[None]:
         asked_at = live.clock()
         verdict = yield from _verdict(call, record.attempt, None)
         if isinstance(verdict.answer, Happened):
-            yield from _marked(call, record.attempt, CallState.SUCCEEDED, mark)
+            yield from _marked(call, record.attempt, CallState.SUCCEEDED, mark, _data_of(call, verdict))
             return
         left = _until_sure(call, record, record.dispatch_by, None) - asked_at
         is_not = isinstance(verdict.answer, NotHappened)
@@ -284,19 +294,34 @@ def settle_given_up_call(call: Call, record: CallRecord) -> Flow[None]:
         raise (yield from _wait(call, record.attempt, None, left if is_not else None))
 
 
-def _marked(call: Call, attempt: int, state: CallState, mark: Failure | None) -> Flow[None]:
-    checksum = call.checksum(state, failure=mark)
+def _data_of(call: Call, verdict: _Verdict) -> bytes | None:
+    """What a call that happened returned, for another that asks for the same action; None where it cannot be stored."""
+    assert isinstance(verdict.answer, Happened)
+    try:
+        data = verdict.stored or call.policy.codec.round_trip(verdict.answer.result)[0]
+        check_size(data)
+    except Exception:  # as in record_success: a type's own hooks may raise anything
+        return None
+    return data
+
+
+def _marked(call: Call, attempt: int, state: CallState, mark: Failure | None, data: bytes | None = None) -> Flow[None]:
+    name = digest(data) if data is not None and len(data) > INLINE_BYTES else None
+    checksum = call.checksum(state, data if name is None else name, mark)
     change = CallChange(
         seq=call.seq,
         state=state,
         attempt=attempt,
         epoch=call.live.epoch,
+        result=data if name is None else None,
+        result_artifact=name,
         failure=mark,
         ended_at=call.live.wall(),
         checksum=checksum,
     )
+    kept = () if data is None or name is None else (Artifact(name, data),)
     freed = state is CallState.FAILED and call.policy.effect is not Effect.IDEMPOTENT and call.identity is not None
-    yield from advance(call.live, changes=(change,), frees=(call.seq,) if freed else ())
+    yield from advance(call.live, changes=(change,), artifacts=kept, frees=(call.seq,) if freed else ())
 
 
 def _wait(call: Call, number: int, attempt: Attempt | None, left_ms: int | None) -> Flow[BaseException]:
