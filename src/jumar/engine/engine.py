@@ -183,10 +183,14 @@ class Engine:
             with self._kept(live):
                 if run.control:  # an order that came before this claim
                     live.order(run.control)
-                    return (yield from obey(live))
-                ended = yield from drive(live, agent, faces(live), value)
+                    ended: Ended | None = yield from obey(live)
+                else:
+                    ended = yield from drive(live, agent, faces(live), value)
             if ended is not None:
-                return ended
+                if ended.run.epoch == live.epoch:
+                    return ended
+                # It was left, and somebody has taken it up before its record was read again.
+                return (yield from stored_end(agent, ended.run))
             # The answer that the run was about to wait for is there: go through it again under the same lease.
             run, recovered = (yield from self._run(run.run_id)), True
             records = yield from self._replayed(run, agent)
