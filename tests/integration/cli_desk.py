@@ -169,6 +169,12 @@ def holds(run, task):
 
 
 @harness.agent
+def asks_then_holds(run, task):
+    run.ask("Go on?", choices=["yes"])
+    return ends_in_its_own_code(run, task)
+
+
+@harness.agent
 def ends_in_its_own_code(run, task):
     run.call(look, 1)
     Path("held").touch()

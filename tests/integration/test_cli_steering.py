@@ -47,10 +47,10 @@ def _ordering(desk: Desk, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_run_that_nobody_drives_is_paused_at_once_and_goes_on_when_it_is_resumed(desk: Desk) -> None:
     run = desk.begin("sleeps", code=6)
-    paused = desk.here("pause", run)
+    paused = desk.here("pause", run, "--by", "ana", "--note", "午休")
     assert paused.code == 0
     assert "status   PAUSED" in paused.out
-    assert "goes on when it is resumed" in paused.out
+    assert re.search(r"It is paused since .+ \(just now\), by ana: 午休\. It goes on when it is resumed\.", paused.out)
     assert commands(paused.out) == [f"jumar resume {run[-8:]}", f"jumar cancel {run[-8:]}"]
     assert desk.here("pause", run).code == 0, "it is paused already"
     shown = desk.here("show", run).out
@@ -89,7 +89,8 @@ def test_of_a_cancelled_run_what_may_have_happened_is_listed_with_the_commands_t
 def test_a_failed_run_cannot_be_paused_but_cancelled(desk: Desk) -> None:
     run = desk.begin("fails", code=1)
     refused(desk.here("pause", run), "is failed, so there is nothing to pause", code=4)
-    assert desk.here("cancel", run).code == 0
+    assert desk.here("cancel", run, "--by", "ana", "--note", "enough").code == 0
+    assert "status   CANCELLED  by ana: enough" in desk.here("show", run).out
     assert desk.view(run)["run"]["status"] == "CANCELLED"
 
 

@@ -11,7 +11,7 @@ from jumar import errors
 from jumar.cli.lines import INDENT, STATUS_STYLES
 from jumar.cli.screen import Screen, cells
 from jumar.cli.times import ago, lasted, moment
-from jumar.cli.words import is_turn, pending, to_be
+from jumar.cli.words import is_turn, ordered, pending, to_be
 from jumar.harness.results import CallView, RunInfo, RunView
 
 _MANY = 4000  # characters of a value that are looked at before it is cut
@@ -64,8 +64,9 @@ def heading(screen: Screen, view: RunView, now: int, end: int) -> list[tuple[str
 def _status(screen: Screen, run: RunInfo, width: int) -> list[tuple[str, Text]]:
     """How the run stands; an error beside it where it fits, else whole on lines of its own, and Jumar's hint on it."""
     status = Text(run.status, f"bold {STATUS_STYLES.get(run.status, '')}")
-    if pending(run):
-        status.append(f"  {to_be(pending(run))}", "magenta")
+    told = _order(run)
+    if told:
+        status.append(screen.cut(f"  {screen.clean(told)}", width - len(run.status)), "magenta")
     if run.error_type is None:
         return [("status", status)]
     text = f"{run.error_type}: {run.error_message}"
@@ -74,6 +75,13 @@ def _status(screen: Screen, run: RunInfo, width: int) -> list[tuple[str, Text]]:
     else:
         lines = [("status", status), *_wrapped(screen, "error", text, "red", width)]
     return lines + _wrapped(screen, "hint", _hint(run.error_type), "cyan", width)
+
+
+def _order(run: RunInfo) -> str:
+    """The order that the run has yet to obey, or by whom it was ended."""
+    if pending(run):
+        return to_be(pending(run)) + ordered(run)
+    return ordered(run).removeprefix(", ") if run.status == "CANCELLED" else ""
 
 
 def _is_loop(view: RunView) -> bool:

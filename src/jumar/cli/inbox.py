@@ -31,4 +31,6 @@ def print_requests(
             screen.print()
         print_step(screen, step_for(options, short, asked, now, says=f"Run {short} asks"), "request")
     if more:
-        screen.print("There are more; --limit shows more of them.", "dim")
+        from jumar.cli.tables import print_more
+
+        print_more(screen)

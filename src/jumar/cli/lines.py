@@ -61,7 +61,8 @@ def print_step(screen: Screen, step: NextStep, label: str = "now") -> None:
     wrapped_line(screen, label, step.reason, "yellow")
     width = max((cells(screen.clean(name)) for name, _ in (*step.facts, *step.commands)), default=0)
     for name, fact in step.facts:
-        for number, part in enumerate(screen.wrapped(screen.clean(_bounded(fact)), screen.width - width - 4)):
+        shown, is_copied = screen.clean(_bounded(fact)), name == "key"
+        for number, part in enumerate(screen.wrapped(shown, screen.width - width - 4, breaks=not is_copied)):
             named = screen.pad("" if number else screen.clean(name), width + 2)
             screen.print(Text.assemble("  ", (named, "dim"), part))
     for says, command in step.commands:

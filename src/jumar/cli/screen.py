@@ -142,16 +142,16 @@ class Screen:
         line.truncate(self.width, overflow="crop")
         return line
 
-    def wrapped(self, text: str, width: int) -> list[str]:
+    def wrapped(self, text: str, width: int, *, breaks: bool = False) -> list[str]:
         """`text` on lines of at most `width` columns, indented as it begins; whole where this is no terminal, because a
-        log keeps whole lines.  A narrow word that is longer, such as an address, stays whole to be copied.
+        log keeps whole lines.  A longer word, such as an address, stays whole to be copied unless it `breaks`.
         """
         if not self.is_terminal or cell_len(text) <= width:
             return [text]
         start = text[: len(text) - len(text.lstrip(" "))]
         lines = [""]
         for word in _WORD.findall(text[len(start) :]):
-            for piece in _pieces(word, max(1, width - len(start))):
+            for piece in _pieces(word, max(1, width - len(start)), breaks):
                 if lines[-1] and cell_len(start + lines[-1] + piece) > width:
                     lines.append("")
                 lines[-1] += piece if lines[-1] else piece.lstrip(" ")
@@ -174,10 +174,10 @@ def err() -> Screen:
     return Screen(sys.stderr)
 
 
-def _pieces(word: str, width: int) -> list[str]:
-    """A word, taken apart where it is wide: Chinese has no spaces."""
-    is_wide = cell_len(word) > len(word)
-    return chop_cells(word, width) if is_wide and cell_len(word) > width else [word]
+def _pieces(word: str, width: int, breaks: bool) -> list[str]:
+    """A word, taken apart where it may be, and where it is wide: Chinese has no spaces."""
+    length = cell_len(word)
+    return chop_cells(word, width) if length > width and (breaks or length > len(word)) else [word]
 
 
 def _columns() -> bool:

@@ -74,7 +74,13 @@ def print_runs(screen: Screen, runs: Sequence[tuple[str, RunInfo, Waits]], more:
             row.pop(task)
     print_table(screen, titles, rows, right=(titles.index("step"),))
     if more:
-        screen.print("There are more; --limit shows more of them.", "dim")
+        print_more(screen)
+
+
+def print_more(screen: Screen) -> None:
+    """That a list has been cut."""
+    for part in screen.wrapped("There are more; --limit shows more of them.", screen.width):
+        screen.print(part, "dim")
 
 
 def _run_row(short: str, run: RunInfo, waits: Waits, now: int) -> list[Cell]:

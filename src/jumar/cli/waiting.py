@@ -15,7 +15,7 @@ from jumar.cli.lines import NextStep
 from jumar.cli.options import Options
 from jumar.cli.progress import owner_name
 from jumar.cli.times import lasted, when
-from jumar.cli.words import answer_to, last_of, pending, to_be
+from jumar.cli.words import answer_to, last_of, ordered, pending, to_be
 from jumar.harness.results import CallView, HolderView, RunInfo, RunView, WaitingOn
 
 MOST_STEPS = 10
@@ -141,7 +141,9 @@ def _stands(options: Options, short: str, view: RunView, now: int) -> list[NextS
         line = last_of(view.orders, "paused")
         since = f" since {when(line.at, now)}" if line is not None else ""
         end = ("end it", options.command("cancel", short, app=False))
-        return [NextStep(f"It is paused{since}, and goes on when it is resumed.", (("go on", resume), end))]
+        return [
+            NextStep(f"It is paused{since}{ordered(run)}. It goes on when it is resumed.", (("go on", resume), end))
+        ]
     if run.status == "FAILED" and run.error_type == "CallRejected":
         reason = "A call that was rejected stays so: let the agent do something else then, and resume the run."
         return [NextStep(reason, (("then", resume),))]
@@ -164,7 +166,10 @@ def _stands(options: Options, short: str, view: RunView, now: int) -> list[NextS
     if order:
         line = last_of(view.orders, "ordered")
         since = f" since {when(line.at, now)}" if line is not None else ""
-        reason = f"It is {to_be(order)}{since}: {owner} drives it, and stops once what it has in flight has settled."
+        reason = (
+            f"It is {to_be(order)}{since}{ordered(run)}. {owner} drives it, and stops once what it has in flight has "
+            "settled."
+        )
         return [NextStep(reason, (_obey(options, short, order),))]
     left = lasted(run.lease_seconds * 1000)
     return [NextStep(f"{owner} drives it; its lease has {left} left unless it is renewed.")]

@@ -83,6 +83,12 @@ def to_be(order: str) -> str:
     return {"pause": "to be paused", "cancel": "to be cancelled"}.get(order, "")
 
 
+def ordered(run: RunInfo) -> str:
+    """By whom, and with which remark, the last order was given: `, by ana: lunch`."""
+    by = f", by {run.ordered_by}" if run.ordered_by else ""
+    return f"{by}: {run.order_note}" if run.order_note else by
+
+
 def last_of(orders: Sequence[TraceLine], what: str) -> TraceLine | None:
     """The newest line of this kind."""
     return next((line for line in reversed(orders) if line.what == what), None)

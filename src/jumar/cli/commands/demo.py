@@ -10,10 +10,11 @@ from jumar.cli.times import now_ms
 
 
 @click.command(short_help="See a run survive three kills.")
+@click.option("--loop", "agent", flag_value="operate", help="Do it with a loop agent, which decides step by step.")
 @click.option("--keep", metavar="DIR", help="Keep everything in DIR, for a look with the other commands.")
 @with_json
 @click.pass_obj
-def demo(options: Options, keep: str | None) -> int:
+def demo(options: Options, agent: str | None, keep: str | None) -> int:
     """See a run survive three kills: no key, no network, under 30 seconds."""
     from jumar.cli.screen import out
     from jumar.cli.timeline import print_run
@@ -28,4 +29,4 @@ def demo(options: Options, keep: str | None) -> int:
             of_demo.run = short_id(harness, run)
             print_run(screen, harness.show(run), of_demo, now_ms())
 
-    return run_demo(json=options.json, keep=keep, show=show, console=screen.console)
+    return run_demo(agent or "repair", json=options.json, keep=keep, show=show, console=screen.console)
