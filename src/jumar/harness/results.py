@@ -67,9 +67,8 @@ class RunResult(Struct, Generic[T], frozen=True):
         if self.status == Status.COMPLETED.name:
             return self.output  # type: ignore[return-value]
         if self.status in (Status.FAILED.name, Status.CANCELLED.name):
-            raise RunFailed(
-                f"run {self.run_id} is {self.status}: {self.error_type}: {self.error_message}"
-            ) from self.error
+            why = "" if self.error_type is None else f": {self.error_type}: {self.error_message}"
+            raise RunFailed(f"run {self.run_id} is {self.status}{why}") from self.error
         raise RunNotFinished(f"run {self.run_id} is {self.status}")
 
 
