@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -14,17 +13,14 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from rich.console import Console
 
 from jumar import Harness
 from jumar.demo import model
-from jumar.demo.figures import DemoResult, Takeover, count
-from jumar.demo.telling import Teller
-
-PATIENCE = 60.0  # seconds after which something that was waited for will not come
+from jumar.demo.piece_plain import PLAIN
+from tests.integration.demo_helpers import PATIENCE, Kept, counted_again, lines, python, running_in, told
 
 FIGURES = "import sys; from jumar.demo import run_demo; sys.exit(run_demo(json=True, keep=sys.argv[1]))"
 STORY = (
@@ -33,45 +29,12 @@ STORY = (
 )
 
 
-class Kept(NamedTuple):
-    """A demonstration run with `--json` and `--keep`: its directory, figures, and how the command ended."""
-
-    directory: Path
-    figures: dict[str, Any]
-    done: subprocess.CompletedProcess[str]
-
-
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     directory = tmp_path_factory.mktemp("demo") / "with a space"
     done = python("-c", FIGURES, str(directory))
     assert done.returncode == 0, done.stdout + done.stderr
-    return Kept(directory, json.loads(done.stdout), done)
-
-
-def python(*args: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *args], capture_output=True, text=True, env=os.environ | settings, timeout=PATIENCE
-    )
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
-def running_in(directory: Path) -> list[int]:
-    """The processes whose working directory is this one or below it, removed ones included."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            place = (entry / "cwd").readlink()
-        except OSError:  # it has just ended
-            continue
-        if str(place).startswith(str(directory)):
-            found.append(int(entry.name))
-    return found
+    return Kept(PLAIN, directory, json.loads(done.stdout), done)
 
 
 # --- The figures, and what they are taken from. ---
@@ -186,32 +149,6 @@ def test_a_person_is_told_the_story_without_escape_codes_where_it_is_piped(tmp_p
     assert "asked twice, because the first answer was never recorded; recorded once" in done.stdout
     assert list(tmp_path.iterdir()) == []
     assert running_in(tmp_path) == []
-
-
-def told(result: DemoResult) -> str:
-    console = Console(file=io.StringIO(), width=100)
-    teller = Teller(console)
-    teller.table(result)
-    teller.close(result, is_kept=True)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
-def counted_again(kept: Kept, witness: Path, book: Path) -> DemoResult:
-    figures = kept.figures
-    with Harness(figures["store"]) as harness:
-        view = harness.show("last")
-    takeovers = tuple(Takeover(**takeover) for takeover in figures["takeovers"])
-    return DemoResult(
-        figures["run_id"],
-        view.run.status,
-        figures["store"],
-        figures["directory"],
-        1.0,
-        count(witness, book),
-        takeovers,
-        view,
-    )
 
 
 def test_one_search_too_many_or_a_second_order_is_a_broken_promise(kept: Kept, tmp_path: Path) -> None:

@@ -17,11 +17,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m jumar.demo", description="Kill an agent three times, and see it finish once."
     )
+    parser.add_argument(
+        "--loop", dest="agent", action="store_const", const="operate", default="repair", help="do it with a loop agent"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures only")
     parser.add_argument("--keep", metavar="DIR", help="do it in this fresh directory, and keep everything")
     options = parser.parse_args()
     try:
-        code = run_demo(json=options.json, keep=options.keep)
+        code = run_demo(options.agent, json=options.json, keep=options.keep)
         sys.stdout.flush()
         return code
     except BrokenPipeError:

@@ -49,6 +49,7 @@ class Report:
 def search(file: str, pattern: str) -> list[str]:
     """The lines of a file that match a pattern."""
     witness("search", f"{pattern} in {file}")
+    moment(f"searching {file}")
     lines = Path(file).read_text(encoding="utf-8").splitlines()
     return [line for line in lines if re.search(pattern, line)]
 

@@ -1,4 +1,5 @@
-"""A process of the demonstration that runs the agent: `run` starts it, `resume` takes over what another process left.
+"""A process of the demonstration that runs an agent: `run NAME` starts it, `resume` takes over what another process
+left.
 
 What it does with Jumar is one line; the rest tells the parent process how it goes.
 """
@@ -6,6 +7,7 @@ What it does with Jumar is one line; the rest tells the parent process how it go
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from jumar.demo.stage import end_with_parent, say
 from jumar.errors import JumarError
@@ -15,11 +17,13 @@ def main() -> int:
     """Run the agent, or go on with its last run; the exit code is 0 where the run is finished."""
     end_with_parent()
     from jumar.demo.agent import harness, repair
+    from jumar.demo.agent_loop import operate
 
+    agents: dict[str, Any] = {"repair": repair, "operate": operate}
     try:
         with harness:
             if sys.argv[1] == "run":
-                result = harness.run(repair, "site")
+                result = harness.run(agents[sys.argv[2]], "site")
             else:
                 result = harness.resume("last", waiting=lambda seconds: say("waiting", seconds=seconds))
     except JumarError as error:

@@ -13,20 +13,28 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from jumar.demo.piece import Piece
+from jumar.demo.piece_loop import LOOP
+from jumar.demo.piece_plain import PLAIN
 from jumar.demo.play import Beat, play
 from jumar.demo.processes import DemoFailed
 from jumar.errors import UsageError
 
 Show = Callable[[str, str], None]
 
+_PIECES = {piece.agent: piece for piece in (PLAIN, LOOP)}
 
-def perform(*, json: bool, keep: str | None, show: Show | None, console: Any) -> int:
+
+def perform(agent: str, *, json: bool, keep: str | None, show: Show | None, console: Any) -> int:
     """See `jumar.demo.run_demo`."""
+    piece = _PIECES.get(agent)
+    if piece is None:
+        raise UsageError(f"the demonstration has no agent {agent}", hint=f"Its agents are {' and '.join(_PIECES)}.")
     directory = _directory(keep)
     is_kept = keep is not None
     try:
         with _signals_like_ctrl_c():
-            return _figures(directory, is_kept) if json else _story(directory, is_kept, show, console)
+            return _figures(piece, directory, is_kept) if json else _story(piece, directory, is_kept, show, console)
     except BrokenPipeError:
         raise  # whoever read our output has gone
     except (DemoFailed, OSError) as error:
@@ -40,8 +48,8 @@ def perform(*, json: bool, keep: str | None, show: Show | None, console: Any) ->
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _figures(directory: Path, is_kept: bool) -> int:
-    result = play(directory, _silent)
+def _figures(piece: Piece, directory: Path, is_kept: bool) -> int:
+    result = play(piece, directory, _silent)
     print(json_module.dumps(result.to_json() | {"kept": is_kept}, indent=2))
     return 0 if result.ok else 1
 
@@ -50,13 +58,13 @@ def _silent(beat: Beat) -> None:
     """Tell nothing."""
 
 
-def _story(directory: Path, is_kept: bool, show: Show | None, console: Any) -> int:
+def _story(piece: Piece, directory: Path, is_kept: bool, show: Show | None, console: Any) -> int:
     from jumar.demo.telling import Teller
 
     teller = Teller(console)
-    teller.open(directory)
+    teller.open(piece.introduction, directory)
     with teller:
-        result = play(directory, teller.beat)
+        result = play(piece, directory, teller.beat)
     teller.report(result)
     if show is None:
         teller.timeline(result)

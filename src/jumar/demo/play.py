@@ -3,7 +3,7 @@
 A first process starts the agent. When it says that it has come to a chosen moment it waits there, and is killed with
 SIGKILL, so that no code of its own runs any more. Another process is started at once; it waits until the dead one's
 lease has run out, takes the run over, and is killed at the next moment. The fourth is left to finish. No step is
-timed: each kill answers a message.
+timed: each kill answers a message.  Which agent it is, and which moments, says the piece that is performed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from jumar import Harness
-from jumar.demo.figures import MOMENTS, DemoResult, Takeover, count, lines_of
-from jumar.demo.processes import Child, DemoFailed
+from jumar.demo.counts import count
+from jumar.demo.figures import DemoResult
+from jumar.demo.piece import Moment, Piece, Takeover
+from jumar.demo.processes import PATIENCE, Child, DemoFailed
 from jumar.demo.stage import SERVICE, STOP_AT, WITNESS
+
+_LOOK = 0.02  # seconds between two looks into the store
 
 
 @dataclass(frozen=True)
@@ -37,16 +41,17 @@ class Beat:
 Tell = Callable[[Beat], None]
 
 
-def play(directory: Path, tell: Tell) -> DemoResult:
-    """Run the demonstration in a fresh directory, and count.
+def play(piece: Piece, directory: Path, tell: Tell) -> DemoResult:
+    """Perform a piece in a fresh directory, and count.
 
     Raises DemoFailed, JumarError or OSError where it cannot go on.
     """
-    return _Play(directory, tell).perform()
+    return _Play(piece, directory, tell).perform()
 
 
 class _Play:
-    def __init__(self, directory: Path, tell: Tell) -> None:
+    def __init__(self, piece: Piece, directory: Path, tell: Tell) -> None:
+        self._piece = piece
         self._directory = directory
         self._tell = tell
         self._began = time.monotonic()
@@ -67,11 +72,12 @@ class _Play:
             self._harness.runs()  # opens the store, so that a place where none can be is told before anything starts
             address = desk.hear()["address"]
             status = ""
-            for stop in (*MOMENTS, ""):
+            for stop in (*self._piece.moments, None):
                 status = self._act(stop, address)
             view = self._harness.show("last")
         seconds = time.monotonic() - self._began
         return DemoResult(
+            piece=self._piece,
             run_id=view.run.run_id,
             status=status,
             store=self._store,
@@ -82,12 +88,15 @@ class _Play:
             view=view,
         )
 
-    def _act(self, stop: str, address: str) -> str:
+    def _act(self, stop: Moment | None, address: str) -> str:
         """One process, from its start to its end; answers the run's status where it ended by itself."""
-        settings = {"JUMAR_STORE": self._store, WITNESS: str(self._witness), SERVICE: address, STOP_AT: stop}
-        what = "run" if self._killed is None else "resume"
-        with Child("jumar.demo.child", what, directory=self._directory, settings=settings) as child:
-            if what == "run":
+        settings = {"JUMAR_STORE": self._store, WITNESS: str(self._witness), SERVICE: address}
+        settings[STOP_AT] = "" if stop is None else stop.name
+        is_first = self._killed is None
+        what = ("run", self._piece.agent) if is_first else ("resume",)
+        with Child("jumar.demo.child", *what, directory=self._directory, settings=settings) as child:
+            is_at_work = False
+            if is_first:
                 self._say("start", f"Process {child.pid} starts the agent on its task.")
             else:
                 self._say("wait", f"Process {child.pid} waits for the dead process's lease to run out.")
@@ -99,17 +108,19 @@ class _Play:
                     raise DemoFailed(f"process {child.pid} could not go on: {message['error']}")
                 elif message["say"] == "ended":
                     return self._ended(child, stop, message)
-                elif message["name"] == "started":
-                    self._taken_over(child)
-                elif message["name"] == stop:
-                    self._kill(child, stop)
-                    return ""
+                else:
+                    if not is_at_work:
+                        self._taken_over(child)
+                    is_at_work = True
+                    if stop is not None and message["name"] == stop.name:
+                        self._kill(child, stop)
+                        return ""
 
-    def _ended(self, child: Child, stop: str, message: dict[str, Any]) -> str:
+    def _ended(self, child: Child, stop: Moment | None, message: dict[str, Any]) -> str:
         status = str(message["status"])
-        if stop:
+        if stop is not None:
             reason = f" ({message['error']})" if message["error"] else ""
-            raise DemoFailed(f"process {child.pid} left the run {status} before the moment {stop!r}{reason}")
+            raise DemoFailed(f"process {child.pid} left the run {status} before the moment {stop.name!r}{reason}")
         self._say("done", f"Process {child.pid} finishes the run: {status}.")
         return status
 
@@ -121,37 +132,27 @@ class _Play:
         self._takeovers.append(Takeover(moment, pid, signal, child.pid, seconds))
         self._say("takeover", f"Process {child.pid} takes the run over, {seconds:.1f} s after the kill.")
 
-    def _kill(self, child: Child, moment: str) -> None:
-        for kind, text in self._seen(moment):
+    def _kill(self, child: Child, moment: Moment) -> None:
+        self._until_recorded(child, moment.searches)
+        for kind, text in self._piece.seen(moment.name, count(self._witness, self._book), self._harness):
             self._say(kind, text)
         signal = child.kill()
         self._killed_at = time.monotonic()
-        self._killed = (moment, child.pid, signal)
-        self._say("kill", f"Process {child.pid} is killed, {MOMENTS[moment]}.")
+        self._killed = (moment.name, child.pid, signal)
+        self._say("kill", f"Process {child.pid} is killed, {moment.told}.")
 
-    def _seen(self, moment: str) -> list[tuple[str, str]]:
-        """What can be told at a moment, by those who stand outside."""
-        counts = count(self._witness, self._book)
-        if moment == "searched":
-            return [("work", f"{counts.searches.total()} searches are made and recorded.")]
-        if moment == "ordered":
-            decided = self._decided("diagnose")
-            return [
-                ("work", "No search is made again: their results are on record."),
-                ("work", f"The model decides: {decided['action']} {decided['broken']} ({decided['why']})."),
-                ("work", f"The service takes the order and calls it {', '.join(counts.numbers)}."),
-            ]
-        asked = [entry["number"] for entry in lines_of(self._book) if entry["what"] == "question"]
-        return [
-            ("probe", "Did the order go out? That was not recorded, so the service is asked."),
-            ("probe", f"It knows the order ({', '.join(map(str, asked))}), so it is not sent again."),
-            ("work", "The model is asked what to do until the repair is done."),
-        ]
-
-    def _decided(self, model: str) -> dict[str, Any]:
-        calls = self._harness.show("last").calls
-        decided: dict[str, Any] = next(call.result for call in calls if call.tool == model)
-        return decided
+    def _until_recorded(self, child: Child, searches: int) -> None:
+        """Wait until so many searches are on record.  The process can tell that it makes one, not that it is recorded:
+        for that there is only the store to look at.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while searches:
+            calls = self._harness.show("last").calls
+            if sum(call.tool == "search" and call.state == "SUCCEEDED" for call in calls) >= searches:
+                return
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"process {child.pid} recorded no {searches} searches in {PATIENCE:.0f} s")
+            time.sleep(_LOOK)
 
     def _say(self, kind: str, text: str) -> None:
         self._tell(Beat(time.monotonic() - self._began, kind, text))

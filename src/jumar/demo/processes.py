@@ -21,7 +21,7 @@ from typing import Any, Self
 import jumar
 from jumar.errors import JumarError
 
-_PATIENCE = 20.0  # seconds without a word after which a child is given up
+PATIENCE = 20.0  # seconds without a word after which a child is given up
 _LAST_LINES = 8
 
 
@@ -63,9 +63,9 @@ class Child:
     def hear(self) -> dict[str, Any]:
         """The next thing the child says; DemoFailed where it ended, or fell silent, instead."""
         try:
-            message = self._messages.get(timeout=_PATIENCE)
+            message = self._messages.get(timeout=PATIENCE)
         except queue.Empty:
-            raise DemoFailed(f"process {self.pid} said nothing for {_PATIENCE:.0f} s") from None
+            raise DemoFailed(f"process {self.pid} said nothing for {PATIENCE:.0f} s") from None
         if message is not None:
             return message
         code = self._process.wait()

@@ -19,6 +19,8 @@ STOP_AT = "JUMAR_DEMO_STOP"  # the moment at which to wait for the end; empty fo
 WITNESS = "JUMAR_DEMO_WITNESS"  # the file to append to
 SERVICE = "JUMAR_DEMO_SERVICE"  # where the outside service listens, as host:port
 
+_speaking = threading.Lock()
+
 
 def witness(what: str, detail: str) -> None:
     """Append what is about to be done, by which process, to the witness's file."""
@@ -49,9 +51,10 @@ def moment(name: str) -> None:
 
 
 def say(what: str, **details: Any) -> None:
-    """Tell the parent process something, as one line of JSON."""
-    sys.stdout.write(json.dumps({"say": what, **details}) + "\n")
-    sys.stdout.flush()
+    """Tell the parent process something, as one line of JSON; tools that are called side by side speak in turn."""
+    with _speaking:
+        sys.stdout.write(json.dumps({"say": what, **details}) + "\n")
+        sys.stdout.flush()
 
 
 def end_with_parent() -> None:

@@ -33,11 +33,6 @@ _KINDS = {
 _STATES = {"SUCCEEDED": "green", "FAILED": "red", "UNCERTAIN": "yellow"}
 _WORD = 9  # columns of the longest word
 _WIDEST = 100  # columns of running text, however wide the terminal is
-_INTRODUCTION = (
-    "It searches a web shop's logs, decides what is broken, orders a repair from an outside service, and reports. "
-    "At three bad moments its process is ended with SIGKILL, and each time another process goes on. "
-    "No key and no network are needed."
-)
 _WITNESSES = (
     "Counted in a file to which the agent's tools and model write before they work, and in the service's own book; "
     "Jumar writes to neither."
@@ -67,10 +62,10 @@ class Teller:
 
     # --- While it happens. ---
 
-    def open(self, directory: Path) -> None:
+    def open(self, introduction: str, directory: Path) -> None:
         """Say what is going to happen."""
         self._line("An agent is killed three times and finishes its task once.", "bold")
-        self._wrapped(_INTRODUCTION)
+        self._wrapped(introduction)
         self._line(f"Everything happens in {directory}", "dim")
         self._console.print()
 
@@ -148,7 +143,7 @@ class Teller:
         if is_kept:
             self._look_around(result)
         else:
-            self._line("To keep everything and look around in it: jumar demo --keep DIR", "dim")
+            self._line(f"To keep everything and look around in it: {result.piece.command} --keep DIR", "dim")
 
     def _look_around(self, result: DemoResult) -> None:
         self.heading("Everything is kept. Look around with")
