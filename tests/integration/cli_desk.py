@@ -65,6 +65,19 @@ def hold(name: str) -> str:
     return name
 
 
+@harness.tool(effect="external", approval="always", retries=1, settle=0)
+def shaky(cents: int) -> int:
+    tell(f"shaky {cents}")
+    if not Path("mended").exists():
+        raise RuntimeError("the line went dead")
+    return cents
+
+
+@harness.agent
+def shakes(run, task):
+    return run.call(shaky, 1200)
+
+
 @harness.agent
 def settles(run, task):
     return run.call(pay, "i-7", 1200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -188,6 +189,28 @@ def test_an_answer_to_a_driven_run_says_that_its_process_takes_it_up(desk: Desk)
         process.kill()
         process.communicate()
     assert desk.sent() == ["i-7 1200"]
+
+
+def test_after_an_attempt_that_may_have_happened_the_next_one_is_asked_for_anew_and_says_so(desk: Desk) -> None:
+    run = desk.begin("shakes")
+    assert desk.here("approve", run, "shaky.1", "--args", '{"cents": 900}').code == 0
+    uncertain = desk.here("resume", run)
+    assert uncertain.code == 3
+    assert "did shaky.1 happen?" in uncertain.out
+    assert 'call     shaky {"cents":900}' in uncertain.out, "what was sent is what may have happened"
+    assert desk.here("resolve", run, "shaky.1", "--not-happened").code == 0
+    again = desk.here("resume", run)
+    assert again.code == 3
+    assert "may shaky.1 be sent?" in again.out
+    assert re.search(r"attempt +2, after one of \d\d:\d\d:\d\d UTC", again.out)
+    assert 'call          shaky {"cents":1200}' in again.out, "the agent's own arguments are asked about again"
+    (desk.folder / "mended").touch()
+    assert desk.here("approve", run, "shaky.1", "--by", "bo").code == 0
+    assert desk.here("resume", run).code == 0
+    assert desk.sent() == ["shaky 900", "shaky 1200"]
+    shown = desk.here("show", run).out
+    assert "answered shaky.1, attempt 2 approved by bo" in shown
+    assert "answered shaky.1 did not happen, says" in shown
 
 
 # --- Questions. -----------------------------------------------------------------------------------------------------

@@ -179,6 +179,23 @@ def test_a_run_whose_process_is_killed_is_cancelled_here_and_what_was_in_flight_
     assert len(commands(out, "resolve")) == 2
 
 
+def test_an_order_that_no_process_is_left_to_obey_is_shown_with_the_command_that_carries_it_out(desk: Desk) -> None:
+    with _driving(desk, "harness:holds") as driver:
+        assert desk.here("pause", "last", "--no-wait").code == 0
+        driver.kill()
+        driver.wait(SECONDS)
+    desk.set("UPDATE run SET lease_until = 0")  # what time would do
+    shown = desk.here("show", "last").out
+    assert "its lease ran out. It was to be paused" in shown
+    (command,) = commands(shown, "pause")
+    assert "to be paused; its process has gone" in desk.here("runs").out
+    done = desk.here(*command.split()[1:])
+    assert done.code == 0
+    assert "status   PAUSED" in done.out
+    assert "did hold.1 happen?" in done.out
+    assert desk.here("resume", "last").code == 3
+
+
 def test_on_a_terminal_the_wait_is_a_line_that_moves_and_vanishes(desk: Desk) -> None:
     with _driving(desk, "harness:holds") as driver:
         terminal = Terminal(desk, 80, "pause", "last")

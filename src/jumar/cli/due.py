@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jumar.cli.screen import Screen
 
 _SHORT, _AGENT, _STATUS = 8, 20, 9
+_LONGEST_OUTPUT = 2000  # bytes; `show` has all of it
 
 
 def resume_due(harness: Harness, options: Options, limit: int) -> int:
@@ -70,7 +71,7 @@ class _Ended:
 
     def _output(self, result: RunResult[Any]) -> str:
         data = output_json(self._harness, result.run_id) if result.status == "COMPLETED" else None
-        return "" if data is None else data.decode("utf-8", "replace")
+        return "" if data is None else data[:_LONGEST_OUTPUT].decode("utf-8", "replace")
 
     def interrupted(self, kind: type[Interrupted]) -> Interrupted:
         """Ctrl-C: what is done is told already."""
