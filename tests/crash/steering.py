@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from jumar import Happened, Harness, NotHappened
@@ -65,6 +66,26 @@ class Operator:
         finally:
             harness.close()
             self.points = world.points
+
+    def deed(self, what: str) -> Deed:
+        """Something to be done in one moment: to `answer` all that is asked, `approve` or `reject` the first payment,
+        `pause` or `cancel` the run, or `work` on it as far as it goes.
+        """
+        match what:
+            case "answer":
+                return self.answers
+            case "approve" | "reject":
+                return lambda: self.acts(lambda harness: getattr(harness, what)(self.run_id, "pay.1"))
+            case "work":
+                return self.works
+        return lambda: self.orders(what)
+
+    def works(self) -> None:
+        """Start the run, or take it up, where nobody drives it, in a thread that has no loop of its own yet."""
+        deed = partial(self.tale.go_on, run_id=self.run_id, wait=False)
+        worker = threading.Thread(target=self.acts, args=(deed,))
+        worker.start()
+        worker.join()
 
     def orders(self, control: str, at: int | None = None) -> bool:
         """Order the run to `pause` or `cancel`."""

@@ -3,8 +3,8 @@ between two of its steps.  No answer is lost, nothing spins, and each order ends
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.crash.cast import Stage, chance_of_its_own
 from tests.crash.steering import Operator, Steered, judge_cancelled
 from tests.crash.tales import OTHER, RUN, Tale, Told, counted, judge_laws, judge_tale, plain
 
-PAIRS = 30  # of points, in a short run
+PAIRS = 12  # of points, in a short run
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "asyncio"])
@@ -25,22 +25,12 @@ def waits(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def does(operator: Operator, what: str) -> Callable[[], object]:
-    """What an operator does in one moment."""
-    match what:
-        case "answer":
-            return operator.answers
-        case "approve" | "reject":
-            return lambda: operator.acts(lambda harness: getattr(harness, what)(RUN, "pay.1"))
-    return lambda: operator.orders(what)
-
-
 def steered(stage: Stage, deeds: dict[int, str]) -> tuple[Tale, Any]:
     """The tale in which these things are done at these points of its only life."""
     tale = stage.tale()
     operator = Operator(tale)
     with Told(tale):
-        results = tale.live(world=Steered(tale, {point: does(operator, what) for point, what in deeds.items()}))
+        results = tale.live(world=Steered(tale, {point: operator.deed(what) for point, what in deeds.items()}))
         nothing_spun(tale, stage, len(deeds))
         if "cancel" in deeds.values():
             judge_cancelled(tale, results, stage.whole)
@@ -86,12 +76,12 @@ def test_two_things_done_at_every_two_moments_come_to_something_legal(
     folder: Path, clock: StoppedClock, first: str, second: str
 ) -> None:
     stage = Stage(folder, clock, "questions", waits=False)
-    for one, other in _pairs(stage.points):
+    for one, other in _pairs(stage.points[::2]):
         steered(stage, {one: first, other: second})
 
 
 def _pairs(points: range) -> Iterable[tuple[int, int]]:
-    return ((one, other) for one in points for other in points[one:])
+    return itertools.combinations(points, 2)
 
 
 def test_of_a_yes_and_a_no_the_first_counts(folder: Path, clock: StoppedClock, waits: bool) -> None:
@@ -103,7 +93,7 @@ def test_of_a_yes_and_a_no_the_first_counts(folder: Path, clock: StoppedClock, w
                 tale = stage.tale()
                 operator = Operator(tale)
                 with Told(tale):
-                    deeds = {one: does(operator, verdicts[0]), other: does(operator, verdicts[1])}
+                    deeds = {one: operator.deed(verdicts[0]), other: operator.deed(verdicts[1])}
                     results: Any = tale.live(world=Steered(tale, deeds))
                     judge_laws(tale)
                     given = [each for each in tale.reader().requests(1) if each.kind is RequestKind.APPROVAL]
@@ -112,28 +102,56 @@ def test_of_a_yes_and_a_no_the_first_counts(folder: Path, clock: StoppedClock, w
                     assert sent == (verdicts[0] == "approve") == (plain(results[RUN].output)[0] is not None)
 
 
-@pytest.mark.parametrize("name", ["rivals", "errands"])
+def test_of_two_runs_that_want_the_same_action_with_other_arguments_one_does_it_in_whatever_order_they_come(
+    folder: Path, clock: StoppedClock, waits: bool
+) -> None:
+    stage = Stage(folder, clock, "rivals", waits=waits)
+    for point in stage.points:
+        results = _other_works_at(stage, point)
+        outputs = [plain(results[run_id].output)[0] for run_id in (RUN, OTHER)]
+        assert sum(output == "a conflict" for output in outputs) == 1
+        assert outputs[0] in ("a conflict", {"what": "T", "cents": 1})
+        assert outputs[1] in ("a conflict", {"what": "T", "cents": 2})
+
+
+def test_two_runs_that_want_the_same_action_do_it_once_at_a_sample_of_points(
+    folder: Path, clock: StoppedClock, waits: bool
+) -> None:
+    stage = Stage(folder, clock, "errands", waits=waits)
+    for point in chance_of_its_own().sample(stage.points, k=PAIRS):
+        _the_same_for_both(stage, _other_works_at(stage, point))
+
+
+@pytest.mark.sweep
 def test_two_runs_that_want_the_same_action_do_it_once_in_whatever_order_they_come(
+    folder: Path, clock: StoppedClock, waits: bool
+) -> None:
+    stage = Stage(folder, clock, "errands", waits=waits)
+    for point in stage.points:
+        _the_same_for_both(stage, _other_works_at(stage, point))
+
+
+def _other_works_at(stage: Stage, point: int) -> Any:
+    """The other run is started, or taken up, by a worker of its own at a point, and goes as far as it can."""
+    tale = stage.tale()
+    with Told(tale):
+        results = tale.live(world=Steered(tale, {point: Operator(tale, OTHER).works}))
+        judge_laws(tale)
+        assert counted(tale.witness.lines()) == stage.whole.effects
+    return results
+
+
+def _the_same_for_both(stage: Stage, results: Any) -> None:
+    assert {run_id: plain(result.output) for run_id, result in results.items()} == stage.whole.outputs
+
+
+@pytest.mark.parametrize("name", ["questions", "fails"])
+def test_a_run_taken_up_by_another_worker_the_moment_it_is_left_is_answered_as_it_then_stands(
     folder: Path, clock: StoppedClock, waits: bool, name: str
 ) -> None:
     stage = Stage(folder, clock, name, waits=waits)
-    for point in stage.points:
+    for point in stage.points_like("FAILED|WAITING|after Load"):
         tale = stage.tale()
         with Told(tale):
-            results: Any = tale.live(world=Steered(tale, {point: lambda tale=tale: _other_runs(tale)}))
-            judge_laws(tale)
-            assert counted(tale.witness.lines()) == stage.whole.effects
-            outputs = [plain(results[run_id].output) for run_id in (RUN, OTHER)]
-            if name == "errands":
-                assert outputs == list(stage.whole.outputs.values())
-            else:
-                won = [output[0] for output in outputs if output[0] != "a conflict"]
-                assert won in ([{"what": "T", "cents": 1}], [{"what": "T", "cents": 2}])
-
-
-def _other_runs(tale: Tale) -> None:
-    """The other run is started, or taken up, by a worker of its own, and goes as far as it can."""
-    operator = Operator(tale, OTHER)
-    worker = threading.Thread(target=operator.acts, args=(lambda harness: tale.go_on(harness, OTHER, wait=False),))
-    worker.start()
-    worker.join()
+            results = tale.live(world=Steered(tale, {point: Operator(tale).works}))
+            judge_tale(tale, results, stage.whole)

@@ -314,14 +314,17 @@ def _play(run: Run, tools: dict[str, Any], steps: Generator[tuple[Any, ...], Any
         method, args, named = _asked(tools, wish)
         try:
             if method == "gather":
-                answer = run.gather(*[functools.partial(_play_branch, run, tools, each) for each in args[0]])
+                answer = run.gather(*[functools.partial(_play_part, run, tools, each) for each in args[0]])
+            elif method == "step":
+                with run.step(args[0]):
+                    answer = _play_part(run, tools, args[1])
             else:
                 answer = getattr(run, method)(*args, **named)
         except Exception as raised:
             error = raised
 
 
-def _play_branch(run: Run, tools: dict[str, Any], script: Script) -> Any:
+def _play_part(run: Run, tools: dict[str, Any], script: Script) -> Any:
     return _play(run, tools, script(None))
 
 
@@ -337,12 +340,15 @@ async def _aplay(run: AsyncRun, tools: dict[str, Any], steps: Generator[tuple[An
         method, args, named = _asked(tools, wish)
         try:
             if method == "gather":
-                answer = await run.gather(*[functools.partial(_aplay_branch, run, tools, each) for each in args[0]])
+                answer = await run.gather(*[functools.partial(_aplay_part, run, tools, each) for each in args[0]])
+            elif method == "step":
+                async with run.step(args[0]):
+                    answer = await _aplay_part(run, tools, args[1])
             else:
                 answer = await getattr(run, method)(*args, **named)
         except Exception as raised:
             error = raised
 
 
-async def _aplay_branch(run: AsyncRun, tools: dict[str, Any], script: Script) -> Any:
+async def _aplay_part(run: AsyncRun, tools: dict[str, Any], script: Script) -> Any:
     return await _aplay(run, tools, script(None))
