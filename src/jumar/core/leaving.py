@@ -113,8 +113,8 @@ def _gives_up(call: CallRecord, change: CallChange | None) -> bool:
     """Whether the call holds a name for nothing from now on."""
     if change is None:
         return call.state in _TO_COME
-    if change.state is CallState.FAILED:
-        return call.state is CallState.UNCERTAIN  # somebody has said that it did not happen
+    # A call of which somebody has said that it did not happen may still act for a while: whoever asks for the action
+    # next sees from its row when that is over.
     return change.state is CallState.REJECTED and did_nothing(call.effect, call.attempt, call.failure)
 
 
@@ -131,6 +131,7 @@ def _changed(
         epoch=call.epoch,
         result=result,
         failure=failure,
+        over_at=call.over_at,
         ended_at=at,
         checksum=checksum,
     )

@@ -156,14 +156,16 @@ class Engine:
     ) -> Flow[RunRecord]:
         """Order a run to pause or to end; where nobody drives it, do it at once.  Answers the run as it then stands."""
         yield from give_order(run_id, control, by, note)
+        before = yield from self._run(run_id)
         owner, sent_at = self.new_owner(), self.io.clock()
         claimed = yield from claim_to_obey(run_id, control, owner, self.settings, wait=wait, waiting=waiting)
         if not isinstance(claimed, Claimed):
             return (yield from self._run(run_id))
         live = self._live(claimed.run, owner, (yield from self._records(claimed.run)), sent_at, recovered=True)
         live.order(claimed.run.control)
+        had_failed = before.status is Status.FAILED and claimed.run.epoch == before.epoch + 1
         with self._kept(live):
-            return (yield from obey(live)).run
+            return (yield from obey(live, before if had_failed else None)).run
 
     def _driven(
         self,

@@ -22,6 +22,7 @@ from jumar.core.open_requests import is_open
 from jumar.core.questions import misfit
 from jumar.core.records import CallRecord, RequestRecord, RunRecord
 from jumar.core.states import RequestKind, Verdict
+from jumar.core.uncertain import sure_of_not_happened_at
 from jumar.core.verdicts import Happened, NotHappened
 from jumar.engine.engine import Engine
 from jumar.errors import NotStorable, RequestNotFound, UsageError
@@ -109,9 +110,8 @@ class Answering:
     ) -> RequestNotFound:
         if others:
             other = others[0].kind
-            return RequestNotFound(
-                f"{call_id} asks {_ASKED[other]}, not {_ASKED[kind]}", hint=f"Answer with `{_ANSWERED_BY[other]}`."
-            )
+            command = _ANSWERED_BY[other].replace("RUN", self._run.run_id).replace("CALL", others[0].call_id)
+            return RequestNotFound(f"{call_id} asks {_ASKED[other]}, not {_ASKED[kind]}", hint=f"Answer it: {command}")
         same = [request for request in found if request.kind is kind]
         if not same:
             return RequestNotFound(f"run {self._run.run_id} asks nothing about {call_id}")
@@ -170,7 +170,7 @@ class Answering:
             note=note,
             at=at,
             settles=settles,
-            frees=verdict is Verdict.NOT_HAPPENED,
+            frees=verdict is Verdict.NOT_HAPPENED and self._can_no_longer_act(call),
         )
         outcome = self._engine.io.queue.submit(answer)
         if isinstance(outcome, Refusal):
@@ -178,6 +178,21 @@ class Answering:
                 raise self._not_asked(call.call_id, request.kind, self._store.requests(self._run.run_no, call.seq), [])
             raise outcome.error()
         assert isinstance(outcome, Ack)
+
+    def _can_no_longer_act(self, call: CallRecord) -> bool:
+        """Whether the attempt, and whatever it sent, is surely over; only then is the name of its action given up."""
+        spec, now = self._tools.get(call.tool), self._store.now()
+        if spec is None or call.boot != now.boot:
+            return spec is not None
+        policy, settings = spec.policy, self._engine.settings
+        sure_at = sure_of_not_happened_at(
+            ended_at=call.over_at,
+            dispatch_by=call.dispatch_by or 0,
+            timeout_ms=None if policy.timeout is None else int(policy.timeout * 1000),
+            stall_ms=int(settings.stall_timeout * 1000),
+            settle_ms=policy.settle_ms(settings),
+        )
+        return sure_at <= now.ms
 
 
 def check_note(name: str, text: object) -> None:

@@ -18,7 +18,7 @@ from jumar.core.records import CallRecord, IdentityRecord
 from jumar.core.requests import Flow, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind
 from jumar.engine.flows.outcomes import load, raised, record_failure, record_success
-from jumar.engine.flows.settling import Settled
+from jumar.engine.flows.settling import Settled, until_sure
 from jumar.engine.live import Wait
 from jumar.errors import IdentityConflict, IntegrityError, JumarError, NotStorable, UsageError
 
@@ -76,6 +76,10 @@ def held(call: Call, made: int) -> Flow[Settled | None]:
         record = yield from _call_of(call, holder)
         if record.state in _DONE:
             return (yield from _same_again(call, holder, record, made))
+        if record.state is CallState.FAILED and record.effect is Effect.EXTERNAL:
+            _wait_until_sure(call, holder, record)
+            call.instead_of = (holder.run_no, holder.call_seq)
+            return None
         if record.state in (CallState.FAILED, CallState.REJECTED):
             if holder.args_digest != call.effective:
                 raise (yield from _conflict(call, holder, record, made))
@@ -113,6 +117,17 @@ def _wait(call: Call, holder: IdentityRecord, record: CallRecord) -> Flow[None]:
             return
     reason = f"{holder.key} is under way as {record.call_id} of run {holder.run_id}"
     raise live.wait(Wait(reason, call.call_id, live.wall() + live.ttl_ms))
+
+
+def _wait_until_sure(call: Call, holder: IdentityRecord, record: CallRecord) -> None:
+    """Somebody said of a call, when its run had ended, that it did not happen: as in a run that goes on, that counts
+    once nothing of the attempt can act any more.
+    """
+    live = call.live
+    left = until_sure(call, record, record.dispatch_by, None) - live.clock()
+    if left > 0:
+        reason = f"{record.call_id} of run {holder.run_id} may still act for {left / 1000:.0f} s"
+        raise live.wait(Wait(reason, call.call_id, live.wall() + left))
 
 
 def _same_again(call: Call, holder: IdentityRecord, record: CallRecord, made: int) -> Flow[Settled]:

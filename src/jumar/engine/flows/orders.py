@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from jumar.core.changes import Ack, Claim, Claimed, Ending, Guard, Order, Refusal
 from jumar.core.leaving import left_behind
 from jumar.core.phases import CLAIMABLE
@@ -85,8 +87,10 @@ def _watch(run: RunRecord, waiting: Callable[[float], None] | None) -> Flow[None
         run = seen
 
 
-def obey(live: LiveRun) -> Flow[Ended]:
-    """Leave the run as it was ordered: paused, or cancelled for good.  Nothing is in flight any more."""
+def obey(live: LiveRun, before: RunRecord | None = None) -> Flow[Ended]:
+    """Leave the run as it was ordered: paused, or cancelled for good.  Nothing is in flight any more.  One that had
+    failed `before` it was claimed keeps its error.
+    """
     live.comes_to_rest()
     if live.has_riders():
         yield from advance(live)  # what rode along must be on disk before it is decided what is left behind
@@ -98,6 +102,13 @@ def obey(live: LiveRun) -> Flow[Ended]:
         left = left_behind(live.run, calls, requests, live.wall(), final=final)
         told = EventRecord(EventKind.CANCELLED if final else EventKind.PAUSED, live.wall(), None, live.epoch)
         ending = Ending(status=Status.CANCELLED if final else Status.PAUSED)
+        if before is not None:
+            ending = replace(
+                ending,
+                error_class=before.error_class,
+                error_type=before.error_type,
+                error_message=before.error_message,
+            )
         ack = yield from leave(
             live,
             Phase.STOPPED if final else live.phase,

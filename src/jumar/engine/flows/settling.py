@@ -155,7 +155,7 @@ def _settle(
             return (yield from _happened(call, number, verdict))
         if going_on and attempt is not None and attempt.over_at is not None:
             continue
-        left = _until_sure(call, record, dispatch_by, attempt) - asked_at
+        left = until_sure(call, record, dispatch_by, attempt) - asked_at
         if isinstance(answer, NotHappened) and (left <= 0 or _surely_not(call, attempt)):
             live.io.going_on.pop(place, None)
             return Settled(False)
@@ -251,7 +251,7 @@ def _happened(call: Call, number: int, verdict: _Verdict) -> Flow[Settled]:
     return Settled(True, decoded)
 
 
-def _until_sure(call: Call, record: CallRecord | None, dispatch_by: int | None, attempt: Attempt | None) -> int:
+def until_sure(call: Call, record: CallRecord | None, dispatch_by: int | None, attempt: Attempt | None) -> int:
     """The lease-clock millisecond from which NotHappened counts."""
     live = call.live
     policy = call.policy
@@ -283,7 +283,7 @@ def settle_given_up_call(call: Call, record: CallRecord) -> Flow[None]:
         if isinstance(verdict.answer, Happened):
             yield from _marked(call, record.attempt, CallState.SUCCEEDED, mark, _data_of(call, verdict))
             return
-        left = _until_sure(call, record, record.dispatch_by, None) - asked_at
+        left = until_sure(call, record, record.dispatch_by, None) - asked_at
         is_not = isinstance(verdict.answer, NotHappened)
         if is_not and left <= 0:
             yield from _marked(call, record.attempt, CallState.FAILED, mark)
