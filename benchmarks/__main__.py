@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import calls, concurrency, disk, importing, machine, report, resuming
+from benchmarks import calls, concurrency, disk, importing, loops, machine, report, resuming
 from benchmarks.measuring import Figure
 from benchmarks.sizes import FULL, QUICK, TINY, Sizes
 
@@ -21,6 +21,9 @@ ROWS: dict[str, Measure] = {
     "runs-threads": concurrency.measure_threaded_runs,
     "resume": resuming.measure_resume,
     "resume-asyncio": resuming.measure_async_resume,
+    "loop-turn": loops.measure_turns,
+    "loop-resume": loops.measure_loop_resume,
+    "loop-messages": loops.measure_messages,
     "disk": disk.measure_disk,
     "import": importing.measure_import,
 }

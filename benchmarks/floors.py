@@ -34,8 +34,8 @@ from jumar.stores.sqlite.tables import SQL
 RESULT = "The pump in hall 4 reported 71.3 degrees; the valve was open, the log shows no alarm. " * 12
 RESULT = RESULT[:1022]  # 1 KiB as JSON, with its quotes
 _DATA = codec_for(str).encode(RESULT)
-_OWNER = "a-host-name/12345/0123abcd/1"
-_YEAR_MS = 365 * 24 * 3600 * 1000
+OWNER = "a-host-name/12345/0123abcd/1"
+YEAR_MS = 365 * 24 * 3600 * 1000
 _INPUT = codec_for(int).encode(0)
 
 _ADVANCE = SQL["run_advance_quietly"]
@@ -71,7 +71,7 @@ class Guarded:
 
     def __init__(self, path: Path) -> None:
         store = SQLiteStore(str(path))
-        outcome = store.write([_creation()])[0]
+        outcome = store.write([new_run()])[0]
         store.close()
         assert isinstance(outcome, Ack)
         self._run_no = outcome.run_no
@@ -96,7 +96,7 @@ class Guarded:
 
     def fetch(self) -> int:
         """Read every call with the statement that a resume uses; answers how many there are."""
-        return len(self._connection.execute(SQL["calls"], (self._run_no,)).fetchall())
+        return len(self._connection.execute(SQL["calls"], (self._run_no, 0)).fetchall())
 
     def close(self) -> None:
         """Close the database."""
@@ -113,7 +113,7 @@ class Crowd:
 
     def work(self, runs: int, steps: int) -> None:
         """Create so many runs, commit so many steps of each, and finish them."""
-        prepared = [(_creation(), [step_parameters(0, number) for number in range(steps)]) for _ in range(runs)]
+        prepared = [(new_run(), [step_parameters(0, number) for number in range(steps)]) for _ in range(runs)]
         threads = [threading.Thread(target=self._one, args=args) for args in prepared]
         for thread in threads:
             thread.start()
@@ -160,10 +160,10 @@ def step_parameters(run_no: int, number: int) -> Parameters:
     update = (
         int(phase),
         0,
-        now + _YEAR_MS,
+        now + YEAR_MS,
         wall,
         run_no,
-        _OWNER,
+        OWNER,
         1,
         number,
         BOOT,
@@ -200,7 +200,7 @@ def _record(number: int, wall: int) -> CallRecord:
     return replace(record, checksum=checksum_of(record))
 
 
-def _creation() -> Create:
+def new_run() -> Create:
     return Create(
         run_id=uuid7(wall_ms(), os.urandom(10)),
         agent="reader",
@@ -209,8 +209,8 @@ def _creation() -> Create:
         phase=Phase.IN_CODE,
         input=Artifact(digest(_INPUT), _INPUT),
         at=wall_ms(),
-        owner=_OWNER,
-        ttl_ms=_YEAR_MS,
+        owner=OWNER,
+        ttl_ms=YEAR_MS,
     )
 
 
@@ -243,9 +243,10 @@ def _leave_parameters(run_no: int, version: int) -> dict[str, Any]:
         "error_class": None,
         "error_type": None,
         "error_message": None,
+        "failed_calls": None,
         "at": wall_ms(),
         "run_no": run_no,
-        "owner": _OWNER,
+        "owner": OWNER,
         "epoch": 1,
         "version": version,
         "boot": BOOT,

@@ -91,14 +91,14 @@ def quartiles(values: list[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table.  `budget` and `measured` are in `unit`; `floor_us` and `jumar_us` are microseconds for
-    each thing done, where there are such.
+    """One line of the table.  `budget` (None where nothing is promised) and `measured` are in `unit`; `floor_us` and
+    `jumar_us` are microseconds for each thing done, where there are such.
     """
 
     row: str
     what: str
     unit: str
-    budget: float
+    budget: float | None
     measured: float
     spread: tuple[float, float] | None = None
     floor_us: float | None = None
@@ -108,15 +108,17 @@ class Figure:
     @property
     def is_met(self) -> bool:
         """Whether the promise is kept."""
-        return self.measured <= self.budget
+        return self.budget is None or self.measured <= self.budget
 
     @property
     def verdict(self) -> str:
-        """Met, or by how much not."""
+        """Met, or by how much not; nothing where nothing is promised."""
+        if self.budget is None:
+            return ""
         return "met" if self.is_met else f"not met, by {self.measured / self.budget - 1:.0%}"
 
 
-def compared(row: str, what: str, budget: float, blocks: Blocks, side: str, floor: str, *notes: str) -> Figure:
+def compared(row: str, what: str, budget: float | None, blocks: Blocks, side: str, floor: str, *notes: str) -> Figure:
     """The line that compares a side with its floor."""
     return Figure(
         row,

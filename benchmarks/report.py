@@ -62,7 +62,7 @@ def _cells(figure: Figure) -> list[str]:
     spread = "" if figure.spread is None else " to ".join(_amount(value, figure.unit) for value in figure.spread)
     return [
         figure.what,
-        _amount(figure.budget, figure.unit),
+        "" if figure.budget is None else _amount(figure.budget, figure.unit),
         _amount(figure.measured, figure.unit),
         spread,
         _us(figure.floor_us),

@@ -16,11 +16,13 @@ class Sizes:
     run_rounds: int
     recorded: int  # calls that a resume goes through
     resumes: int
+    turns: tuple[int, ...]  # of loop agents that are resumed
+    turn_block: int  # turns in a block
     disk_steps: tuple[int, ...]
     imports: int  # pairs of fresh interpreters
     flushes: int  # of a file, to know the disk
 
 
-FULL = Sizes(40, 250, 50, 20, 15, 10_000, 15, (200, 1_000, 10_000), 40, 300)
-QUICK = Sizes(12, 100, 50, 20, 4, 2_000, 7, (200, 1_000), 12, 100)
-TINY = Sizes(2, 5, 3, 2, 2, 20, 2, (10, 20), 2, 5)
+FULL = Sizes(40, 250, 50, 20, 15, 10_000, 15, (1_000, 10_000), 100, (200, 1_000, 10_000), 40, 300)
+QUICK = Sizes(12, 100, 50, 20, 4, 2_000, 7, (200, 1_000), 40, (200, 1_000), 12, 100)
+TINY = Sizes(2, 5, 3, 2, 2, 20, 2, (5, 10), 3, (10, 20), 2, 5)
