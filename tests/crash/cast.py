@@ -25,8 +25,8 @@ CAST: dict[str, dict[str, Any]] = {
     "fails": {"make": agents.maker(agents.fails)},
     "fails_in_a_map": {"make": agents.maker(agents.fails_in_a_map), "in_turn": False},
     "apologises": {"make": agents.maker(agents.apologises), "ends_failed": True},
-    "loops": {"make": loop_agents.opened, "in_turn": False},
-    "loops_one_by_one": {"make": loop_agents.opened_one_by_one},
+    "loops": {"make": loop_agents.maker(loop_agents.TOGETHER), "in_turn": False},
+    "loops_one_by_one": {"make": loop_agents.maker(loop_agents.ONE_BY_ONE)},
 }
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from jumar.core.call_states import CALL_STATES
 from jumar.core.changes import Ack, Advance, Answer, CallChange, Change, Claim, Claimed, Create, Ending, Order, Outcome
@@ -114,6 +113,8 @@ class Chronicle:
         self.told.append(f"claimed, epoch {run.epoch}")
         if run.epoch != book.epoch + 1:
             self._wrong(f"a claim led from epoch {book.epoch} to {run.epoch}")
+        if book.status in (Status.PAUSED, Status.FAILED) and not (claim.resumes or claim.early):
+            self._wrong(f"a run {book.status.label} was taken up, and nobody asked for it")
         self._nothing_since(book)
         book.epoch, book.status, book.still_at, book.told_at = run.epoch, Status.RUNNING, None, None
         marked = 0
@@ -300,6 +301,6 @@ class Chronicle:
         return self.wrongs
 
 
-def in_words(wrongs: list[str], told: list[str]) -> Any:
+def in_words(wrongs: list[str], told: list[str]) -> str:
     """A failure's text."""
     return f"{wrongs}\n  what landed: {'; '.join(told)}"

@@ -4,6 +4,7 @@ that is sent back."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,14 @@ TOGETHER: list[list[ToolCall]] = [
 ONE_BY_ONE = [[call] for calls in TOGETHER for call in calls if call.name != "ship"]
 
 
-def opened(folder: Path, *, waits: bool, by: str = "", world: World | None = None) -> Harness:
-    """A harness whose loop agent makes several calls at each step."""
-    return _opened(folder, TOGETHER, waits=waits, by=by, world=world)
+def maker(steps: list[list[ToolCall]]) -> Callable[..., Harness]:
+    """What makes harnesses whose loop agent makes these calls, step by step."""
+    return lambda folder, **options: _opened(folder, steps, **options)
 
 
-def opened_one_by_one(folder: Path, *, waits: bool, by: str = "", world: World | None = None) -> Harness:
-    """A harness whose loop agent makes one call at each step."""
-    return _opened(folder, ONE_BY_ONE, waits=waits, by=by, world=world)
-
-
-def _opened(folder: Path, steps: list[list[ToolCall]], *, waits: bool, by: str, world: World | None) -> Harness:
+def _opened(
+    folder: Path, steps: list[list[ToolCall]], *, waits: bool, by: str = "", world: World | None = None
+) -> Harness:
     harness = Harness(f"sqlite:///{folder / 'run.db'}", lease_ttl=TTL)
     witness = RunWitness(folder / "witness", by=by, world=world)
     tools = make_tools(harness, witness, waits=waits)

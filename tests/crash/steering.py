@@ -69,7 +69,7 @@ class Operator:
 
     def deed(self, what: str) -> Deed:
         """Something to be done in one moment: to `answer` all that is asked, `approve` or `reject` the first payment,
-        `pause` or `cancel` the run, or `work` on it as far as it goes.
+        `pause` or `cancel` the run, `work` on it as far as it goes, or on all that is `due`.
         """
         match what:
             case "answer":
@@ -78,11 +78,16 @@ class Operator:
                 return lambda: self.acts(lambda harness: getattr(harness, what)(self.run_id, "pay.1"))
             case "work":
                 return self.works
+            case "due":
+                return lambda: self._apart(lambda harness: harness.resume_due())
         return lambda: self.orders(what)
 
     def works(self) -> None:
-        """Start the run, or take it up, where nobody drives it, in a thread that has no loop of its own yet."""
-        deed = partial(self.tale.go_on, run_id=self.run_id, wait=False)
+        """Start the run, or take it up, where nobody drives it."""
+        self._apart(partial(self.tale.go_on, run_id=self.run_id, wait=False))
+
+    def _apart(self, deed: Callable[[Harness], object]) -> None:
+        """Do something in a thread that has no loop of its own yet."""
         worker = threading.Thread(target=self.acts, args=(deed,))
         worker.start()
         worker.join()

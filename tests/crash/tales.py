@@ -142,7 +142,7 @@ class Tale(Story):
         return RunResult(run_id, "FAILED", error_type=info.error_type) if info.status == "FAILED" else None
 
     def left_open_answered(self, harness: Harness) -> bool:
-        """A person answers what cancelled runs have left open, for which others may wait; whether there was anything."""
+        """A person answers what cancelled runs left open, as others may wait for it; whether there was anything."""
         asked = [view for view in harness.requests() if view.asked.kind == "resolve"]
         for view in asked:
             answer(harness, view.run_id, view.asked, self.witness.lines())

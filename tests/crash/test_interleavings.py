@@ -76,7 +76,7 @@ def test_two_things_done_at_every_two_moments_come_to_something_legal(
     folder: Path, clock: StoppedClock, first: str, second: str
 ) -> None:
     stage = Stage(folder, clock, "questions", waits=False)
-    for one, other in _pairs(stage.points[::2]):
+    for one, other in _pairs(stage.points[::2]):  # what is after one request is before the next
         steered(stage, {one: first, other: second})
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from jumar import ToolCall
 from jumar.errors import CallRejected
 from jumar.testing.crash_clock import StoppedClock
+from tests.crash import loop_agents
 from tests.crash import waiting_agents as agents
 from tests.crash.cast import BOTH, chance_of_its_own
 from tests.crash.steering import Operator, Steered, judge_cancelled
@@ -38,7 +40,18 @@ LEAVES: tuple[tuple[Any, ...], ...] = (
     ("sleep", 1.5),
     ("sleep", 100.0),
 )
-DEEDS = ("answer", "pause", "work")
+CALLS = (
+    *(ToolCall("look", {"what": what}) for what in "ab"),
+    *(ToolCall("reserve", {"name": name}) for name in ("Ada", "Bob")),
+    *(ToolCall("pay", {"what": what, "cents": cents}) for what, cents in (("rent", 700), ("fine", 9), ("tip", 5))),
+    *(ToolCall(name, {"bank": "B", "cents": 50}) for name in ("wire", "send")),
+    *(ToolCall(name, {"what": "x", "cents": 5}) for name in ("bill", "title")),
+    ToolCall("ship", {"item": "ink"}),
+    ToolCall("stamp", {"what": "S"}),
+    ToolCall("refuse", {"cents": 7}),
+    ToolCall("nothing", {}),
+)
+DEEDS = ("answer", "pause", "work", "due")
 
 
 def drawn(chance: random.Random, depth: int = 2) -> Program:
@@ -75,15 +88,21 @@ def script_of(program: Program) -> agents.Script:
     return script
 
 
+def decided(chance: random.Random) -> list[list[ToolCall]]:
+    """The steps of a loop agent."""
+    return [chance.choices(CALLS, k=chance.randint(1, 4)) for _ in range(chance.randint(1, 3))]
+
+
 class Luck:
     """What happens to the tale of one seed."""
 
     def __init__(self, folder: Path, clock: StoppedClock, seed: int, *, waits: bool) -> None:
         self.chance = random.Random(seed)
-        self.program = drawn(self.chance)
+        self.program: Any = drawn(self.chance) if self.chance.random() < 0.6 else decided(self.chance)
+        loops = isinstance(self.program[0], list)
         self._options: dict[str, Any] = {
             "waits": waits,
-            "make": agents.maker(script_of(self.program)),
+            "make": loop_agents.maker(self.program) if loops else agents.maker(script_of(self.program)),
             "runs": BOTH if self.chance.random() < 0.4 else (RUN,),
             "in_turn": False,
         }
@@ -123,11 +142,12 @@ class Luck:
 
 def lived(folder: Path, clock: StoppedClock, seed: int, *, waits: bool, deaths: int) -> None:
     """The tale of one seed."""
+    luck = None
     try:
         luck = Luck(folder, clock, seed, waits=waits)
         luck.told(deaths)
     except BaseException as error:
-        error.add_note(f"seed {seed}, the program was {drawn(random.Random(seed))}")
+        error.add_note(f"seed {seed}, the program was {luck and luck.program}")
         raise
 
 
