@@ -305,6 +305,20 @@ class WorkspaceBusy(WorkspaceError):
     default_hint = "Wait until it has finished; the lock ends with the process that holds it."
 
 
+class RootRefused(UsageError):
+    """A folder that is no workspace: `/`, a home directory or what contains one, or no directory at all."""
+
+    code = "root-refused"
+
+
+class BudgetExceeded(WorkspaceError):
+    """The workspace holds more than a capture may cost, in files, bytes or seconds."""
+
+    code = "budget-exceeded"
+    default_safe = "No snapshot was made; no file was touched."
+    default_hint = "Ignore what is generated, raise the budget, or accept a partial snapshot."
+
+
 # --- What calls and runs end with. ---------------------------------------------------------------------------------
 
 

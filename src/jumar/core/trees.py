@@ -50,10 +50,13 @@ class SkipReason(StrEnum):
     BUDGET = "budget"  # the budget of files, bytes or seconds was spent before this path
     VANISHED = "vanished"  # gone, or another kind of thing, each time it was opened after being listed
     LINKED = "linked"  # a declared path leads through a symbolic link, which is never followed
+    DEEP = "deep"  # a folder further down than a walk goes
 
 
 # A path skipped for one of these leaves the snapshot partial; the others can never be captured, or never are.
-LACKING = frozenset({SkipReason.UNREADABLE, SkipReason.BUDGET, SkipReason.VANISHED, SkipReason.LINKED})
+LACKING = frozenset(
+    {SkipReason.UNREADABLE, SkipReason.BUDGET, SkipReason.VANISHED, SkipReason.LINKED, SkipReason.DEEP}
+)
 
 
 class Entry(Struct, frozen=True, array_like=True, gc=False):
@@ -94,9 +97,9 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     """A workspace, or the declared paths of it, at one time.
 
     `root` is the digest of the root's node and `mode` the root's own permissions.  `scope` is empty where the whole
-    root was captured; else it names the declared paths as globs (see `jumar.core.ignoring`), and what it names and the
-    tree lacks was not there.  `complete` is False where something that belongs to the scope could not be captured;
-    `skipped` says what and why.  `torn` are files that changed each time they were read: the tree has one reading of
+    root was captured; else it names the declared paths as globs (see `jumar.core.scopes`), and what it names and the
+    tree lacks was not there.  `complete` is False where something that belongs to the scope could not be captured, or
+    is torn; `skipped` says what and why.  `torn` are files that changed each time they were read: the tree has one reading of
     them, which may never have been a state of the file.  `rules` are the ignore rules that decided, in order.
     `unportable` are captured paths that Windows can't hold.  `at` is wall-clock milliseconds since 1970 at the start.
     """
@@ -151,6 +154,11 @@ def unpack_node(data: bytes) -> Node:
 def pack_snapshot(snapshot: Snapshot) -> bytes:
     """A snapshot as bytes; the same snapshot gives the same bytes."""
     return _FORMAT + _encoder.encode(snapshot)
+
+
+def snapshot_digest(snapshot: Snapshot) -> bytes:
+    """What a snapshot is called."""
+    return digest_of(pack_snapshot(snapshot))
 
 
 def unpack_snapshot(data: bytes) -> Snapshot:

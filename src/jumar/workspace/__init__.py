@@ -1,0 +1,1 @@
+"""The workspace: snapshots of a folder of files, and putting files back."""

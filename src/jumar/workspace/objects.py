@@ -1,0 +1,243 @@
+"""Objects: the contents, folders and snapshots of workspaces, in one SQLite file beside them.
+
+An object is named by the sha256 of its bytes, so that the same bytes are kept once whoever brings them, and every read
+is checked against the name.  Objects come in transactions, contents before the folders that name them and folders
+before the snapshot: a process that dies leaves objects that nothing names, never a name without its object.  A file of
+more than `PART_BYTES` is kept in parts, so that no reader has to hold it whole.
+
+Several processes may use the file at once, and several threads one `Objects`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from jumar import errors
+from jumar.core import trees
+from jumar.core.trees import Node, Snapshot
+from jumar.workspace import database, packing
+
+_ASKED_AT_ONCE = 500  # digests looked up by one statement
+_NODES_KEPT = 4096  # decoded folders kept in memory
+
+
+class Objects:
+    """The objects at `path`, a file that is made where it is missing; its folder must be there.
+
+    Errors are the store's (`StoreError` and its kin), and IntegrityError where what is read does not agree with its
+    name or is not there.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path).absolute()
+        self._lock = threading.RLock()
+        self._db = database.connect(self.path)
+        self._pack: Callable[[bytes], tuple[int, bytes]] | None = None
+        self.load: Callable[[bytes], Node] = lru_cache(maxsize=_NODES_KEPT)(self._load)
+
+    def close(self) -> None:
+        """Close the file; a second time does nothing."""
+        with self._lock:
+            self._db.close()
+
+    def __enter__(self) -> Objects:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- Writing: each of these is one transaction, on disk when it returns. -----------------------------------------
+
+    def put_many(self, blobs: Iterable[tuple[bytes, bytes]] = (), nodes: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        """Keep contents and packed folders, given as (digest, bytes); those that are there already cost a look-up."""
+        with self._lock, database.translated(self.path):
+            rows = self._packed(dict(blobs))
+            new = list(nodes)
+            if not rows and not new:
+                return
+            with database.transaction(self._db):
+                self._add_blobs(rows)
+                self._db.executemany("INSERT OR IGNORE INTO nodes (digest, data) VALUES (?, ?)", new)
+
+    def put_blob(self, data: bytes) -> bytes:
+        """Keep one content of any size; its digest."""
+        digest = trees.digest_of(data)
+        if len(data) > packing.PART_BYTES:
+            size = packing.PART_BYTES
+            parts = [data[at : at + size] for at in range(0, len(data), size)]
+            names = [trees.digest_of(part) for part in parts]
+            self.put_many(zip(names, parts, strict=True))
+            self.put_parts(digest, len(data), names)
+        else:
+            self.put_many([(digest, data)])
+        return digest
+
+    def put_parts(self, digest: bytes, size: int, parts: Sequence[bytes]) -> None:
+        """Keep a large content of which the parts, named by their digests, are there already."""
+        with self._lock, database.translated(self.path), database.transaction(self._db):
+            self._add_blobs([(digest, size, packing.PARTS, b"".join(parts))])
+
+    def put_snapshot(
+        self,
+        snapshot: Snapshot,
+        nodes: Iterable[tuple[bytes, bytes]] = (),
+        cache: StatRows | None = None,
+        pin: str | None = None,
+    ) -> bytes:
+        """Keep a snapshot, with the last of its folders and what was learnt about its files; its digest.
+
+        With `pin` it is pinned for that reason in the same transaction.
+        """
+        data = trees.pack_snapshot(snapshot)
+        digest = trees.digest_of(data)
+        row = (digest, snapshot.at, data)
+        with self._lock, database.translated(self.path), database.transaction(self._db):
+            self._db.executemany("INSERT OR IGNORE INTO nodes (digest, data) VALUES (?, ?)", nodes)
+            self._db.execute("INSERT OR IGNORE INTO snapshots (digest, at, data) VALUES (?, ?, ?)", row)
+            if cache is not None:
+                cache.write(self._db)
+            if pin is not None:
+                self._db.execute("INSERT OR IGNORE INTO pins (digest, reason) VALUES (?, ?)", (digest, pin))
+        return digest
+
+    def pin(self, digest: bytes, reason: str) -> None:
+        """Keep a snapshot and all it names from being collected, for as long as the reason stands."""
+        with self._lock, database.translated(self.path), database.transaction(self._db):
+            self._db.execute("INSERT OR IGNORE INTO pins (digest, reason) VALUES (?, ?)", (digest, reason))
+
+    def unpin(self, digest: bytes, reason: str) -> None:
+        """Take back a pin; one that is not there is taken for done."""
+        with self._lock, database.translated(self.path), database.transaction(self._db):
+            self._db.execute("DELETE FROM pins WHERE digest = ? AND reason = ?", (digest, reason))
+
+    def _packed(self, blobs: dict[bytes, bytes]) -> list[tuple[bytes, int, int, bytes]]:
+        """Rows for those contents that are not there yet; packed before the transaction, which others wait for."""
+        missing = self._missing(list(blobs))
+        if self._pack is None and missing:
+            self._pack = packing.packer()
+        pack = self._pack
+        return [(digest, len(data := blobs[digest]), *pack(data)) for digest in missing] if pack is not None else []
+
+    def _missing(self, digests: list[bytes]) -> list[bytes]:
+        there: set[bytes] = set()
+        for at in range(0, len(digests), _ASKED_AT_ONCE):
+            asked = digests[at : at + _ASKED_AT_ONCE]
+            marks = ",".join("?" * len(asked))
+            there.update(
+                row[0] for row in self._db.execute(f"SELECT digest FROM blobs WHERE digest IN ({marks})", asked)
+            )
+        return [digest for digest in digests if digest not in there]
+
+    def _add_blobs(self, rows: Iterable[tuple[bytes, int, int, bytes]]) -> None:
+        self._db.executemany("INSERT OR IGNORE INTO blobs (digest, size, packing, data) VALUES (?, ?, ?, ?)", rows)
+
+    # --- Reading: everything is checked against its name. ------------------------------------------------------------
+
+    def get_blob(self, digest: bytes) -> bytes:
+        """A content, whole."""
+        return b"".join(self.parts(digest))
+
+    def parts(self, digest: bytes) -> Iterator[bytes]:
+        """A content piece by piece, at most `PART_BYTES` each.
+
+        Each piece is checked before it is given; that they make up the whole is known only once the last was taken.
+        """
+        row = self._row("SELECT packing, data FROM blobs WHERE digest = ?", digest, "content")
+        how, data = int(row[0]), bytes(row[1])
+        if how != packing.PARTS:
+            yield self._checked(digest, how, data)
+            return
+        whole = sha256()
+        for at in range(0, len(data), 32):
+            part = data[at : at + 32]
+            row = self._row("SELECT packing, data FROM blobs WHERE digest = ?", part, "part of a content")
+            piece = self._checked(part, int(row[0]), bytes(row[1]))
+            whole.update(piece)
+            yield piece
+        if whole.digest() != digest:
+            raise self._damaged(digest, "content")
+
+    def get_node(self, digest: bytes) -> bytes:
+        """A folder's packed entries."""
+        data = bytes(self._row("SELECT data FROM nodes WHERE digest = ?", digest, "folder")[0])
+        if trees.digest_of(data) != digest:
+            raise self._damaged(digest, "folder")
+        return data
+
+    def get_snapshot(self, digest: bytes) -> Snapshot:
+        """A snapshot by its digest."""
+        data = bytes(self._row("SELECT data FROM snapshots WHERE digest = ?", digest, "snapshot")[0])
+        if trees.digest_of(data) != digest:
+            raise self._damaged(digest, "snapshot")
+        return trees.unpack_snapshot(data)
+
+    def has_blob(self, digest: bytes) -> bool:
+        """Whether a content is there; it is not read."""
+        with self._lock, database.translated(self.path):
+            return not self._missing([digest])
+
+    def pins(self) -> set[tuple[bytes, str]]:
+        """Every pin, as (digest, reason)."""
+        with self._lock, database.translated(self.path):
+            return {(bytes(digest), reason) for digest, reason in self._db.execute("SELECT digest, reason FROM pins")}
+
+    def stat_rows(self, root: bytes) -> dict[bytes, bytes]:
+        """What is known about a root's folders, packed, by their path; empty where nothing is."""
+        with self._lock, database.translated(self.path):
+            return dict(
+                self._db.execute(
+                    "SELECT folder, row FROM stat_cache WHERE root_no = (SELECT root_no FROM roots WHERE path = ?)",
+                    (root,),
+                )
+            )
+
+    def _load(self, digest: bytes) -> Node:
+        return trees.unpack_node(self.get_node(digest))
+
+    def _row(self, statement: str, digest: bytes, what: str) -> tuple[bytes, ...]:
+        with self._lock, database.translated(self.path):
+            row: tuple[bytes, ...] | None = self._db.execute(statement, (digest,)).fetchone()
+        if row is None:
+            raise errors.IntegrityError(f"the {what} {digest.hex()} is not in {self.path}")
+        return row
+
+    def _checked(self, digest: bytes, how: int, packed: bytes) -> bytes:
+        try:
+            data = packing.unpack(how, packed)
+        except ValueError as error:
+            raise self._damaged(digest, "content") from error
+        if trees.digest_of(data) != digest:
+            raise self._damaged(digest, "content")
+        return data
+
+    def _damaged(self, digest: bytes, what: str) -> errors.IntegrityError:
+        return errors.IntegrityError(f"the {what} {digest.hex()} in {self.path} does not agree with its checksum")
+
+
+class StatRows:
+    """What a scan learnt about the folders of a root: rows that changed, and folders that are gone."""
+
+    def __init__(self, root: bytes, changed: Sequence[tuple[bytes, bytes]], gone: Sequence[bytes]) -> None:
+        self._root = root
+        self._changed = changed
+        self._gone = gone
+
+    def write(self, db: sqlite3.Connection) -> None:
+        """Write them, inside the transaction that is open."""
+        if not self._changed and not self._gone:
+            return
+        db.execute("INSERT OR IGNORE INTO roots (path) VALUES (?)", (self._root,))
+        (number,) = db.execute("SELECT root_no FROM roots WHERE path = ?", (self._root,)).fetchone()
+        db.executemany(
+            "INSERT INTO stat_cache (root_no, folder, row) VALUES (?1, ?2, ?3)"
+            " ON CONFLICT (root_no, folder) DO UPDATE SET row = excluded.row",
+            ((number, folder, row) for folder, row in self._changed),
+        )
+        db.executemany(
+            "DELETE FROM stat_cache WHERE root_no = ? AND folder = ?", ((number, folder) for folder in self._gone)
+        )

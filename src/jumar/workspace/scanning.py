@@ -1,0 +1,443 @@
+"""Walking a workspace: from a folder on disk to its node, reading only what may have changed.
+
+For each folder the stat cache has one row: the names in it, their stats, the digest of its node and those of its
+subfolders.  A folder whose names and stats are the same, byte for byte, costs a listing, a stat for each name and one
+comparison; nothing in it is looked at one by one, and if its subfolders have their old digests too, it has its own.
+Otherwise its entries are gone through: a file is read again unless its stat is the one it had when it was read last.
+
+A file whose mtime or ctime is close to the start of the scan, or later, could change once more without either of them
+moving.  It is *racy*: whatever its stat says, it is read again the next time.
+
+Folders are opened one from another and links never followed, so that nothing that changes meanwhile can lead the walk
+out of the root; nor does it cross into another filesystem.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from jumar import errors
+from jumar.core import portable, trees
+from jumar.core.ignoring import GIT, IGNORE_FILE, Frozen, Ignoring
+from jumar.core.trees import Entry, EntryKind, RuleText, SkipReason, join
+from jumar.workspace.collecting import Collector
+from jumar.workspace.reading import Stat, read_file, stat_of
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TEXT = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_DEEPEST = 120  # each level holds one open folder
+_MOST_RULES = 4 << 20  # bytes of an ignore file that are read
+_ODD = {stat.S_IFIFO: SkipReason.FIFO, stat.S_IFSOCK: SkipReason.SOCKET}
+
+# The names in a folder, their stats in the same order, and names that can't be looked at.
+Listed: TypeAlias = tuple[list[str], list[Stat], list[bytes]]
+
+
+class Row(Struct, frozen=True, array_like=True, gc=False):
+    """What is remembered of one folder.  `files`, `links` and `size` count what lies in it directly."""
+
+    rules: bytes  # the key of the rules that decided
+    names: bytes  # in the order the system lists them, with '/' between
+    stats: bytes  # their stats in that order, packed
+    digest: bytes
+    folders: tuple[tuple[bytes, bytes], ...]  # the captured ones and their digests
+    racy: tuple[bytes, ...]
+    skipped: tuple[tuple[bytes, SkipReason], ...]
+    unportable: tuple[bytes, ...]
+    text: str | None  # of its ignore file
+    files: int
+    links: int
+    size: int
+
+
+_encoder = msgspec.msgpack.Encoder()
+_encode = _encoder.encode
+_decode_row = msgspec.msgpack.Decoder(Row).decode
+_decode_stats = msgspec.msgpack.Decoder(list[Stat]).decode
+
+
+class Known:
+    """What is remembered of a folder, opened up to look at its names one by one."""
+
+    def __init__(self, row: Row, node: trees.Node) -> None:
+        names = row.names.split(b"/") if row.names else []
+        self.stats = dict(zip(names, _decode_stats(row.stats), strict=True))
+        self.entries = {entry.name: entry for entry in node}
+        self.racy = frozenset(row.racy)
+        self.rules = row.rules
+        self.skipped = {name for name, _ in row.skipped}
+
+    def entry(self, name: bytes, seen: Stat) -> Entry | None:
+        """The entry of a file that has surely not changed."""
+        return self.entries.get(name) if self.stats.get(name) == seen and name not in self.racy else None
+
+    def ignored(self, name: bytes, seen: Stat, key: bytes) -> bool | None:
+        """Whether these rules ignored it the last time; None where that is not known."""
+        old = self.stats.get(name)
+        if key != self.rules or old is None or stat.S_IFMT(old[0]) != stat.S_IFMT(seen[0]) or name in self.racy:
+            return None
+        return name not in self.entries and name not in self.skipped
+
+
+class Found:
+    """What was found in one folder."""
+
+    __slots__ = ("entries", "racy", "skipped")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.racy: list[bytes] = []
+        self.skipped: list[tuple[bytes, SkipReason]] = []
+
+    def unportable(self) -> Iterator[bytes]:
+        """The names that Windows can't hold."""
+        return portable.unportable(sorted(entry.name for entry in self.entries))
+
+    def row(self, key: bytes, names: list[str], stats: list[Stat], digest: bytes, text: str | None) -> Row:
+        """What is to be remembered of it."""
+        files = [entry.size for entry in self.entries if entry.kind is EntryKind.FILE]
+        return Row(
+            rules=key,
+            names=os.fsencode("/".join(names)),
+            stats=_encode(stats),
+            digest=digest,
+            folders=tuple((entry.name, entry.digest or b"") for entry in self.entries if entry.kind is EntryKind.DIR),
+            racy=tuple(self.racy),
+            skipped=tuple(self.skipped),
+            unportable=tuple(self.unportable()),
+            text=text,
+            files=len(files),
+            links=sum(entry.kind is EntryKind.LINK for entry in self.entries),
+            size=sum(files),
+        )
+
+
+class Scanner:
+    """One walk.  `rows` is what is remembered, packed, by folder; those not met are left in it afterwards.
+
+    Rows that are new or other than before are in `changed`.  `racy_from` is the time, in nanoseconds, from which on a
+    stat tells nothing.  With `frozen` the rules are those of a snapshot; else they are read from the ignore files, and
+    `given` ones come on top.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        rows: dict[bytes, bytes],
+        racy_from: int,
+        device: int,
+        own: frozenset[bytes] = frozenset(),
+        given: tuple[RuleText, ...] = (),
+        frozen: Frozen | None = None,
+    ) -> None:
+        self.collector = collector
+        self.rows = rows
+        self.changed: list[tuple[bytes, bytes]] = []
+        self._racy_from = racy_from
+        self._device = device
+        self._own = own
+        self._depth = 0
+        self._frozen = frozen
+        self.top = Ignoring((), given if frozen is None else frozen.given)
+
+    # --- Folders. ----------------------------------------------------------------------------------------------------
+
+    def folder(self, here: int, path: bytes, above: Ignoring | None) -> bytes:
+        """Capture the open folder `here`; the digest of its node.
+
+        `above` are the rules that count in its parent (for the root: `top`); None where no rules count at all.
+        """
+        self.collector.tick()
+        listed = names, stats, unseen = self._listed(here, path)
+        packed = _encode(stats)
+        raw = self.rows.pop(path, None)
+        row = _decode_row(raw) if raw is not None else None
+        if (
+            row is not None
+            and row.stats == packed
+            and not row.racy
+            and not unseen
+            and row.names == os.fsencode("/".join(names))
+            and self.collector.has_room(row.files, row.size)
+        ):
+            rules = self._rules(path, above, row.text)
+            if rules is not None and rules.key == row.rules:
+                return self._same(here, path, row, rules)
+        known = self._known(row) if row is not None else None
+        return self._looked_through(here, path, above, listed, known)
+
+    def _known(self, row: Row) -> Known | None:
+        try:
+            return Known(row, self.collector.objects.load(row.digest))
+        except errors.IntegrityError:
+            return None  # damaged: everything in it is read again, which mends it
+
+    def _rules(self, path: bytes, above: Ignoring | None, text: str | None) -> Ignoring | None:
+        """The rules for what is in a folder whose ignore file has this text; those read are noted."""
+        if above is None:
+            return None
+        if self._frozen is not None:
+            return above.below(self._frozen.texts(path))
+        if text is None:
+            return above
+        rule = RuleText(path, text)
+        self.collector.rules.append(rule)
+        return above.below((rule,))
+
+    def _same(self, here: int, path: bytes, row: Row, rules: Ignoring) -> bytes:
+        """A folder in which nothing changed; of its subfolders that is still to be found out."""
+        collector = self.collector
+        collector.take(row.files, row.size)
+        collector.links += row.links
+        for name, reason in row.skipped:
+            collector.skip(join(path, name), reason)
+        for name in row.unportable:
+            collector.unportable.append(join(path, name))
+        other: dict[bytes, bytes | None] = {}
+        for name, digest in row.folders:
+            now = self._enter(here, name, join(path, name), lambda inner, below: self.folder(inner, below, rules))
+            if now != digest:
+                other[name] = now
+        if not other:
+            return row.digest
+        entries = []
+        for entry in collector.objects.load(row.digest):
+            found = other.get(entry.name, entry.digest)
+            if found is not None or entry.kind is not EntryKind.DIR:
+                entries.append(msgspec.structs.replace(entry, digest=found))
+        digest = collector.keep_node(trees.pack_node(entries))
+        if None not in other.values():
+            folders = tuple((name, other.get(name) or old) for name, old in row.folders)
+            self._remember(path, msgspec.structs.replace(row, digest=digest, folders=folders))
+        return digest
+
+    def _looked_through(
+        self,
+        here: int,
+        path: bytes,
+        above: Ignoring | None,
+        listed: Listed,
+        known: Known | None,
+    ) -> bytes:
+        """A folder in which something may have changed, entry by entry."""
+        names, stats, unseen = listed
+        text = self._ignore_text(here) if IGNORE_FILE.decode() in names else None
+        rules = self._rules(path, above, text)
+        found = Found()
+        for number, each in enumerate(names):
+            name = os.fsencode(each)
+            stats[number] = self.entry(here, name, path, stats[number], rules, found, known)
+        for name in unseen:
+            self.collector.skip(join(path, name), SkipReason.UNREADABLE)
+        digest = self.keep(path, found)
+        if rules is not None and not self.collector.spent:
+            self._remember(path, found.row(rules.key, names, stats, digest, text))
+        return digest
+
+    def keep(self, path: bytes, found: Found) -> bytes:
+        """Keep the node of what was found in a folder, and tell what of it is worth telling; the node's digest."""
+        for name, reason in found.skipped:
+            self.collector.skip(join(path, name), reason)
+        for name in found.unportable():
+            self.collector.unportable.append(join(path, name))
+        return self.collector.keep_node(trees.pack_node(found.entries))
+
+    def _remember(self, path: bytes, row: Row) -> None:
+        self.changed.append((path, _encode(row)))
+
+    def _listed(self, here: int, path: bytes) -> Listed:
+        """The names in a folder with their stats, and those that can't be looked at; what is gone meanwhile is not."""
+        try:
+            names = os.listdir(here) 
+        except OSError as error:
+            self._give_up_on(error)
+            self.collector.skip(path, SkipReason.UNREADABLE)
+            return [], [], []
+        look = os.stat
+        try:
+            return names, [stat_of(look(name, dir_fd=here, follow_symlinks=False)) for name in names], []
+        except OSError:
+            pass
+        seen: dict[str, Stat] = {}
+        unseen = []
+        for name in names:
+            try:
+                seen[name] = stat_of(look(name, dir_fd=here, follow_symlinks=False))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._give_up_on(error)
+                unseen.append(os.fsencode(name))
+        return list(seen), list(seen.values()), unseen
+
+    # --- Entries. ----------------------------------------------------------------------------------------------------
+
+    def entry(
+        self,
+        here: int,
+        name: bytes,
+        folder: bytes,
+        seen: Stat,
+        rules: Ignoring | None,
+        found: Found,
+        known: Known | None = None,
+    ) -> Stat:
+        """Capture one name of the open folder `here` into `found`; the stat to remember it by."""
+        path = join(folder, name)
+        kind = stat.S_IFMT(seen[0])
+        racy = seen[2] >= self._racy_from or seen[3] >= self._racy_from
+        if name == GIT:
+            found.skipped.append((name, SkipReason.GIT))
+        elif path in self._own:
+            found.skipped.append((name, SkipReason.OWN_FILE))
+        elif rules and self._ignored(name, path, seen, rules, known):
+            if racy and name == IGNORE_FILE:
+                found.racy.append(name)
+        elif kind == stat.S_IFREG:
+            old = known.entry(name, seen) if known is not None else None
+            if old is not None and self.collector.take(1, old.size):
+                found.entries.append(old)
+                return seen
+            return self._file(here, name, path, seen, found)
+        elif kind == stat.S_IFDIR:
+            self.subfolder(here, name, seen, path, found, lambda inner, below: self.folder(inner, below, rules))
+        elif kind == stat.S_IFLNK:
+            self._link(here, name, path, found)
+            if racy:
+                found.racy.append(name)
+        else:
+            found.skipped.append((name, _ODD.get(kind, SkipReason.DEVICE)))
+        return seen
+
+    @staticmethod
+    def _ignored(name: bytes, path: bytes, seen: Stat, rules: Ignoring, known: Known | None) -> bool:
+        told = known.ignored(name, seen, rules.key) if known is not None else None
+        return told if told is not None else rules.ignores(path, stat.S_ISDIR(seen[0]))
+
+    def _file(self, here: int, name: bytes, path: bytes, seen: Stat, found: Found) -> Stat:
+        collector = self.collector
+        if not collector.take(1, seen[1]):
+            found.skipped.append((name, SkipReason.BUDGET))
+            return seen
+        try:
+            read = read_file(name, here, collector.keep_blob)
+        except OSError as error:
+            self.missed(error, name, path, found)
+            collector.untake(1, seen[1])
+            return seen
+        if read is None:
+            self.missed(OSError(errno.ENOTDIR, ""), name, path, found)
+            collector.untake(1, seen[1])
+            return seen
+        if read.parts:
+            collector.keep_parts(read)
+        collector.size += read.size - seen[1]
+        found.entries.append(Entry(name, EntryKind.FILE, read.stat[0] & trees.MODE_BITS, read.size, read.digest))
+        if read.torn:
+            collector.torn.append(path)
+        if read.torn or read.stat[2] >= self._racy_from or read.stat[3] >= self._racy_from:
+            found.racy.append(name)
+        return read.stat
+
+    def _link(self, here: int, name: bytes, path: bytes, found: Found) -> None:
+        try:
+            target = os.readlink(name, dir_fd=here)
+        except OSError as error:
+            self.missed(error, name, path, found)
+            return
+        found.entries.append(Entry(name, EntryKind.LINK, 0, target=target))
+        self.collector.links += 1
+
+    def subfolder(
+        self, here: int, name: bytes, seen: Stat, path: bytes, found: Found, capture: Callable[[int, bytes], bytes]
+    ) -> None:
+        """Capture a subfolder into `found`; `capture` answers the node of an open folder and its path."""
+        if seen[5] != self._device:
+            found.skipped.append((name, SkipReason.OTHER_FILESYSTEM))
+            return
+        digest = self._enter(here, name, path, capture)
+        if digest is None:
+            found.racy.append(name)
+            return
+        found.entries.append(Entry(name, EntryKind.DIR, seen[0] & trees.MODE_BITS, 0, digest))
+
+    def _enter(self, here: int, name: bytes, path: bytes, capture: Callable[[int, bytes], bytes]) -> bytes | None:
+        """The node of the subfolder `name`; None where it can't be captured, which is noted, or is gone."""
+        if self.collector.spent or self._depth >= _DEEPEST:
+            self.collector.skip(path, SkipReason.BUDGET if self.collector.spent else SkipReason.DEEP)
+            return None
+        try:
+            inner = os.open(name, FOLDER, dir_fd=here)
+        except OSError as error:
+            reason = self._reason(error)
+            if reason is not None:
+                self.collector.skip(path, reason)
+            return None
+        self._depth += 1
+        try:
+            digest = capture(inner, path)
+        finally:
+            self._depth -= 1
+            os.close(inner)
+        self.collector.dirs += 1
+        return digest
+
+    # --- What can't be read. -----------------------------------------------------------------------------------------
+
+    def missed(self, error: OSError, name: bytes, path: bytes, found: Found) -> None:
+        """A name that was listed and can't be captured now; it is looked at again the next time."""
+        found.racy.append(name)
+        reason = self._reason(error)
+        if reason is not None:
+            self.collector.skip(path, reason)
+
+    def _reason(self, error: OSError) -> SkipReason | None:
+        """Why something was not captured; None where it is simply gone."""
+        self._give_up_on(error)
+        if error.errno == errno.ENOENT:
+            return None
+        return (
+            SkipReason.VANISHED if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENXIO) else SkipReason.UNREADABLE
+        )
+
+    @staticmethod
+    def _give_up_on(error: OSError) -> None:
+        """Raise what says something about this process and nothing about the file."""
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise errors.WorkspaceError(
+                f"the workspace can't be read: {error.strerror}", hint="Close files, or raise the limit of open ones."
+            ) from error
+
+    def _ignore_text(self, here: int) -> str | None:
+        """The text of the ignore file in an open folder; None where there is none that can be read."""
+        try:
+            file = os.open(IGNORE_FILE, _TEXT, dir_fd=here)
+        except OSError as error:
+            self._give_up_on(error)
+            return None
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                return None
+            text = b""
+            while len(text) < _MOST_RULES and (more := os.read(file, _MOST_RULES)):
+                text += more
+            return text.decode("utf-8", "surrogateescape")
+        except OSError:
+            return None
+        finally:
+            os.close(file)
+
+    def rules_in(self, here: int, path: bytes, above: Ignoring) -> Ignoring:
+        """The rules for what is in an open folder that is not captured as a whole."""
+        return self._rules(path, above, self._ignore_text(here)) or above
+
+    def names(self, here: int, path: bytes) -> list[bytes]:
+        """The names in an open folder; none where it can't be listed, which is noted."""
+        return [os.fsencode(name) for name in self._listed(here, path)[0]]
