@@ -12,13 +12,16 @@ from pathlib import Path
 from jumar.core import trees
 from jumar.core.restoring import Report
 from jumar.core.trees import Change, RuleText, Snapshot
+from jumar.errors import WorkspaceBusy
 from jumar.workspace import roots
 from jumar.workspace.capturing import capture
 from jumar.workspace.collecting import Budget, Progress
 from jumar.workspace.locking import WorkspaceLock
+from jumar.workspace.materialising import materialise
 from jumar.workspace.objects import Objects
 from jumar.workspace.restoring import Plan, Recovered, Restorer
 
+_UNLIMITED = Budget()
 SLACK_SECONDS = 2.0  # the coarsest time a filesystem in use stamps its files with
 
 
@@ -46,9 +49,13 @@ class Workspace:
         lines = "".join(f"{line}\n" for line in ignore)
         self._given = (RuleText(b"", lines),) if lines else ()
         self._slack = slack
-        self._restorer = Restorer(self.root, objects, lambda scope, rules: self.capture(scope, rules=rules))
+        self._restorer = Restorer(self.root, objects, self._captured)
         beside = (objects.path, self._restorer.lock_path, self._restorer.journal.path)
         self._own = roots.own_paths(self.root, (*beside, *own))
+        try:
+            self.recover()
+        except WorkspaceBusy:
+            pass  # somebody is putting files back right now; whoever takes the lock next finds out how that ended
 
     # --- Snapshots. --------------------------------------------------------------------------------------------------
 
@@ -68,17 +75,28 @@ class Workspace:
         told how far it is once it has taken two seconds.  With `pin` the snapshot is pinned for that reason.
 
         BudgetExceeded where it would cost more than the budget, unless that asks for a partial snapshot;
-        WorkspaceError where the root can't be read.
+        WorkspaceError where the root can't be read; WorkspaceBusy where files are being put back right now.
         """
+        self.recover()
+        return self._captured(tuple(paths), rules, budget or Budget(), progress, pin)
+
+    def _captured(
+        self,
+        scope: tuple[bytes, ...],
+        rules: tuple[RuleText, ...] | None,
+        budget: Budget = _UNLIMITED,
+        progress: Callable[[Progress], None] | None = None,
+        pin: str | None = None,
+    ) -> Snapshot:
         return capture(
             self.root,
             self.objects,
-            scope=tuple(paths),
+            scope=scope,
             frozen=rules,
             given=self._given,
             own=self._own,
             slack=self._slack,
-            budget=budget or Budget(),
+            budget=budget,
             progress=progress,
             pin=pin,
         )
@@ -98,3 +116,19 @@ class Workspace:
     ) -> Report:
         """Put files back as planned, after looking again; see `Restorer.restore`."""
         return self._restorer.restore(plan, force=force, skip=skip, held=held)
+
+    def recover(self) -> Recovered | None:
+        """Take back, or finish, a restore that was cut off; None where none was.
+
+        Opening a workspace, taking its lock and capturing it do this by themselves.  WorkspaceBusy where somebody
+        holds the lock and is still at it.
+        """
+        return self._restorer.recover()
+
+    def lock(self, wait: float | None = 0.0) -> WorkspaceLock:
+        """The workspace's one lock, to be taken with `with`; see WorkspaceLock."""
+        return self._restorer.lock(wait)
+
+    def materialise(self, snapshot: Snapshot, folder: Path | str) -> None:
+        """Make `folder`, which is not there or is empty, what the snapshot says; see `materialise`."""
+        materialise(snapshot, Path(folder), self.objects)
