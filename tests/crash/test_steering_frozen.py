@@ -40,13 +40,14 @@ def cancelled_while_frozen(stage: Stage, point: int) -> None:
         finally:
             held = frozen.thaw()
         assert ended_well(frozen), f"the thawed driver ended with {frozen.error!r}"
+        status, rows, lines = before
+        if done:
+            assert status == "CANCELLED"
+            assert stands(tale)[:2] == (status, rows)
         results = tale.live()
         if not done:
             judge_tale(tale, results, stage.whole)
             return
-        status, rows, lines = before
-        assert status == "CANCELLED"
-        assert stands(tale)[:2] == (status, rows)
         late = [line for line in tale.witness.lines()[len(lines) :] if line.by == RUN and line.call_id not in held]
         assert not late, f"the thawed driver still did this: {late}"
         if not held:
