@@ -46,16 +46,18 @@ def left_behind(
         if call.identity is not None and final and _gives_up(call, change):
             frees.append(call.seq)
         asked = (call.seq, RequestKind.RESOLVE, call.attempt)
-        if (
-            change is None
-            and call.state is CallState.UNCERTAIN
-            and call.effect is not Effect.READ
-            and asked not in given
-        ):
+        if change is None and _is_worth_asking(call, final) and asked not in given:
             identifier = request_id(run.run_id, call.seq, call.attempt, RequestKind.RESOLVE)
             asks.append(RequestRecord(identifier, call.seq, call.call_id, call.attempt, RequestKind.RESOLVE, at))
     events = tuple(EventRecord(EventKind.REQUESTED, at, asked.call_seq, run.epoch, asked.kind.label) for asked in asks)
     return LeftBehind(tuple(changes), tuple(asks), events, tuple(frees))
+
+
+def _is_worth_asking(call: CallRecord, final: bool) -> bool:
+    """Whether somebody should say if the call happened.  What a run that goes on repeats anyway is not asked about."""
+    if call.state is not CallState.UNCERTAIN:
+        return False
+    return call.effect is not Effect.READ if final else call.effect is Effect.EXTERNAL
 
 
 def _about(call: CallRecord, given: dict[tuple[int, RequestKind, int], RequestRecord]) -> RequestRecord | None:

@@ -9,6 +9,7 @@ from jumar.core.naming import is_storable
 from jumar.core.states import Control, Status
 from jumar.core.store import RunFilter
 from jumar.core.verdicts import Happened, NotHappened
+from jumar.engine.scope import current_scope
 from jumar.errors import IllegalTransition, RunNotFound, UsageError
 from jumar.harness.declaring import Declaring
 from jumar.harness.options import whole
@@ -198,6 +199,12 @@ class Operating(Declaring):
     def _order(
         self, run_id: str, control: Control, by: str | None, note: str | None, wait: bool, waiting: Waiting
     ) -> RunInfo:
+        scope = current_scope.get()
+        if wait and scope is not None and scope.live.run_id == run_id:
+            raise UsageError(
+                f"an order with wait=True was given inside the run it is for, {run_id}",
+                hint="Give it without wait=True: the run obeys once the call that is being made has ended.",
+            )
         operations = self._open()
         run = operations.order(run_id, control, by, note, wait=wait, waiting=waiting)
         return run_info(run, operations.store)

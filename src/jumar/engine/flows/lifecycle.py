@@ -321,7 +321,8 @@ def release(live: LiveRun) -> Flow[None]:
     live.take_riders()
     try:
         live.lane.version = (yield from reread(live)).version
-        yield from leave(live, live.phase, Ending(status=Status.QUEUED), (), (event,))
+        while (yield from leave(live, live.phase, Ending(status=Status.QUEUED), (), (event,))) is None:
+            continue  # an order or an answer came, which stands for whoever takes the run up
     except (Stopped, JumarError):
         return  # something is started, the lease is gone, or the store cannot be reached: then it runs out
     log(INFO, live.run_id, None, "the run is left, to be resumed")

@@ -335,9 +335,9 @@ def _wait(call: Call, number: int, attempt: Attempt | None, left_ms: int | None)
         event = EventRecord(EventKind.REQUESTED, live.wall(), call.seq, live.epoch, RequestKind.RESOLVE.label)
         yield from advance(live, requests=(request,), events=(event,))
     if attempt is not None and attempt.timed_out:
-        attempt.late = lambda: _file_late(call, identifier, attempt)
+        attempt.late = lambda: _file_late(call, number, identifier, attempt)
         if attempt.over_at is not None:
-            _file_late(call, identifier, attempt)
+            _file_late(call, number, identifier, attempt)
     if left_ms is None:
         reason = f"nobody knows yet whether call {call.call_id} happened"
         return live.wait(Wait(reason, waiting_on=call.call_id))
@@ -345,8 +345,10 @@ def _wait(call: Call, number: int, attempt: Attempt | None, left_ms: int | None)
     return live.wait(Wait(reason, waiting_on=call.call_id, wake_at=live.wall() + left_ms))
 
 
-def _file_late(call: Call, identifier: str, attempt: Attempt) -> None:
-    """A late result of the attempt, under the same epoch, is its own evidence; runs in the attempt's thread."""
+def _file_late(call: Call, number: int, identifier: str, attempt: Attempt) -> None:
+    """A late result of the attempt, under the same epoch, is its own evidence; runs in the attempt's thread.  Where the
+    run has been cancelled meanwhile, it settles the call.
+    """
     if attempt.error is not None:
         return
     live = call.live
@@ -361,6 +363,15 @@ def _file_late(call: Call, identifier: str, attempt: Attempt) -> None:
             note=None,
             at=live.wall(),
             epoch=live.epoch,
+            settles=CallChange(
+                seq=call.seq,
+                state=CallState.SUCCEEDED,
+                attempt=number,
+                epoch=live.epoch,
+                result=data,
+                ended_at=live.wall(),
+                checksum=call.checksum(CallState.SUCCEEDED, data),
+            ),
         )
         live.io.queue.submit(answer)
     except JumarError:
