@@ -2,7 +2,7 @@
 
 The calls that a run failed with are made again, their attempts counted on.  That is sound only where nothing that
 acts was begun after them by the code that had seen them fail: it would be left without the failure that it answered
-to.  So a later call that is not a read, in the branch of the failed call or in one around it, forbids it.
+to.  So a later call that is not a read forbids it, wherever it is but in a branch beside that of the failed call.
 """
 
 from __future__ import annotations
@@ -37,12 +37,28 @@ def _is_failed(call: CallRecord) -> bool:
 def _was_begun_after(other: CallRecord, failed: CallRecord) -> bool:
     if other.effect is Effect.READ or other.started_version <= (failed.ended_version or 0):
         return False
-    return encloses(other.branch, failed.branch)
+    return not is_beside(other.branch, failed.branch)
 
 
-def encloses(outer: str, inner: str) -> bool:
-    """Whether the branch with path `outer` is `inner`, or one around it."""
-    return not outer or inner == outer or inner.startswith(f"{outer}.")
+def is_beside(one: str, failed: str) -> bool:
+    """Whether the branch with path `one` goes its own way beside the one with path `failed`: as another item of the
+    same gather or map, or as a step in a thread or task of its own.
+
+    Anything else is the same code at another time: the branch itself, one around it, or the items of a gather or map
+    that either of these came to.
+    """
+    theirs, ours = one.split(".") if one else [], failed.split(".") if failed else []
+    common = next((place for place, pair in enumerate(zip(theirs, ours, strict=False)) if pair[0] != pair[1]), None)
+    if common is None:
+        theirs, ours = theirs[len(ours) :], ours[len(theirs) :]
+    else:
+        theirs, ours = theirs[common:], ours[common:]
+    if not theirs:
+        return False
+    fan, is_item, _ = theirs[0].rpartition(":")
+    if not is_item:
+        return len(theirs) == 1
+    return bool(ours) and ours[0].rpartition(":")[0] == fan
 
 
 def _planned(call: CallRecord) -> CallChange:
