@@ -7,9 +7,11 @@ for not being Unicode, or for its length; two names of one folder that differ in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 
-_HARMLESS = re.compile(rb"[A-Za-z0-9_.-]{5,200}(?<!\.)").fullmatch  # long enough to be no device's name by itself
+# Names, with '/' between, that need no closer look: plain letters, no device's, not too long, no dot at the end.
+_PLAIN = rb"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|\Z))[a-z0-9_.-]{1,200}(?<!\.)"
+_ALL_PLAIN = re.compile(rb"(?:%s/)*%s" % (_PLAIN, _PLAIN), re.IGNORECASE).fullmatch
 _FORBIDDEN = re.compile(r'[\x00-\x1f<>:"/\\|?*]').search
 _DEVICE = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])", re.IGNORECASE
@@ -19,8 +21,6 @@ _MOST_UNITS = 255  # UTF-16 code units
 
 def trouble(name: bytes) -> str | None:
     """Why Windows can't hold a file of this name (one segment), or None."""
-    if _HARMLESS(name) and name.find(b".", 3, 8) == -1:
-        return None
     try:
         text = name.decode("utf-8")
     except UnicodeDecodeError:
@@ -36,11 +36,16 @@ def trouble(name: bytes) -> str | None:
     return None
 
 
-def unportable(names: Iterable[bytes]) -> Iterator[bytes]:
+def unportable(names: Sequence[bytes]) -> list[bytes]:
     """Those of one folder's names that Windows can't hold; of names that differ in case alone all but the first."""
+    together = b"/".join(names)
+    if _ALL_PLAIN(together) and len(set(together.lower().split(b"/"))) == len(names):
+        return []
     seen: set[str] = set()
+    found = []
     for name in names:
         folded = name.decode("utf-8", "surrogateescape").casefold()
         if folded in seen or trouble(name) is not None:
-            yield name
+            found.append(name)
         seen.add(folded)
+    return found

@@ -19,9 +19,10 @@ from jumar.core.scopes import Reach
 from jumar.core.trees import RuleText, SkipReason, Snapshot, join
 from jumar.workspace.collecting import Budget, Collector, Progress
 from jumar.workspace.objects import Objects, StatRows
-from jumar.workspace.probing import filesystem_time
+from jumar.workspace.probing import filesystem_time, stamps_folders
 from jumar.workspace.reading import stat_of
-from jumar.workspace.scanning import FOLDER, Found, Scanner
+from jumar.workspace.rows import Found
+from jumar.workspace.scanning import FOLDER, Scanner
 
 
 def capture(
@@ -50,7 +51,7 @@ def capture(
     try:
         seen = os.fstat(here)
         rules = Frozen(frozen) if frozen is not None else None
-        scanner = Scanner(collector, rows, racy_from, seen.st_dev, own, given, rules)
+        scanner = Scanner(collector, rows, racy_from, seen.st_dev, own, given, rules, stamps_folders(root))
         reach = Reach.of(scope) if scope else None
         if reach is None or reach.matched:
             digest = scanner.folder(here, b"", scanner.top)

@@ -25,6 +25,11 @@ from jumar.workspace import database, packing
 _ASKED_AT_ONCE = 500  # digests looked up by one statement
 _NODES_KEPT = 4096  # decoded folders kept in memory
 
+_ADD_BLOB = "INSERT INTO blobs (digest, size, packing, data) VALUES (?, ?, ?, ?) ON CONFLICT (digest) DO NOTHING"
+_ADD_NODE = "INSERT INTO nodes (digest, data) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
+_ADD_SNAPSHOT = "INSERT INTO snapshots (digest, at, data) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING"
+_ADD_PIN = "INSERT INTO pins (digest, reason) VALUES (?, ?) ON CONFLICT (digest, reason) DO NOTHING"
+
 
 class Objects:
     """The objects at `path`, a file that is made where it is missing; its folder must be there.
@@ -62,7 +67,7 @@ class Objects:
                 return
             with database.transaction(self._db):
                 self._add_blobs(rows)
-                self._db.executemany("INSERT OR IGNORE INTO nodes (digest, data) VALUES (?, ?)", new)
+                self._db.executemany(_ADD_NODE, new)
 
     def put_blob(self, data: bytes) -> bytes:
         """Keep one content of any size; its digest."""
@@ -97,18 +102,18 @@ class Objects:
         digest = trees.digest_of(data)
         row = (digest, snapshot.at, data)
         with self._lock, database.translated(self.path), database.transaction(self._db):
-            self._db.executemany("INSERT OR IGNORE INTO nodes (digest, data) VALUES (?, ?)", nodes)
-            self._db.execute("INSERT OR IGNORE INTO snapshots (digest, at, data) VALUES (?, ?, ?)", row)
+            self._db.executemany(_ADD_NODE, nodes)
+            self._db.execute(_ADD_SNAPSHOT, row)
             if cache is not None:
                 cache.write(self._db)
             if pin is not None:
-                self._db.execute("INSERT OR IGNORE INTO pins (digest, reason) VALUES (?, ?)", (digest, pin))
+                self._db.execute(_ADD_PIN, (digest, pin))
         return digest
 
     def pin(self, digest: bytes, reason: str) -> None:
         """Keep a snapshot and all it names from being collected, for as long as the reason stands."""
         with self._lock, database.translated(self.path), database.transaction(self._db):
-            self._db.execute("INSERT OR IGNORE INTO pins (digest, reason) VALUES (?, ?)", (digest, reason))
+            self._db.execute(_ADD_PIN, (digest, reason))
 
     def unpin(self, digest: bytes, reason: str) -> None:
         """Take back a pin; one that is not there is taken for done."""
@@ -134,7 +139,7 @@ class Objects:
         return [digest for digest in digests if digest not in there]
 
     def _add_blobs(self, rows: Iterable[tuple[bytes, int, int, bytes]]) -> None:
-        self._db.executemany("INSERT OR IGNORE INTO blobs (digest, size, packing, data) VALUES (?, ?, ?, ?)", rows)
+        self._db.executemany(_ADD_BLOB, rows)
 
     # --- Reading: everything is checked against its name. ------------------------------------------------------------
 
@@ -231,7 +236,7 @@ class StatRows:
         """Write them, inside the transaction that is open."""
         if not self._changed and not self._gone:
             return
-        db.execute("INSERT OR IGNORE INTO roots (path) VALUES (?)", (self._root,))
+        db.execute("INSERT INTO roots (path) VALUES (?) ON CONFLICT (path) DO NOTHING", (self._root,))
         (number,) = db.execute("SELECT root_no FROM roots WHERE path = ?", (self._root,)).fetchone()
         db.executemany(
             "INSERT INTO stat_cache (root_no, folder, row) VALUES (?1, ?2, ?3)"

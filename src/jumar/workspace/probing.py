@@ -1,4 +1,4 @@
-"""The time by a filesystem's own clock.
+"""What must be known about the filesystem that holds a workspace: its clock, and whether it stamps folders.
 
 Whether a file may have changed after it was read without its times telling so is a question about the clock that
 stamps files, which on a network is another machine's.  So a file is made on that filesystem and its time read: one
@@ -41,3 +41,24 @@ def _stamp(file: int) -> int:
         return os.fstat(file).st_mtime_ns
     finally:
         os.close(file)
+
+
+# Filesystems of which it is known that a name that comes or goes stamps its folder, always.
+_STAMPS_FOLDERS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "tmpfs", "overlay"})
+
+
+def stamps_folders(root: Path) -> bool:
+    """Whether a folder's unchanged times prove that it holds the same names; False where that is not known."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return False
+    best, kind = b"", b""
+    for line in mounts:
+        fields, _, rest = line.partition(b" - ")
+        # Blanks in a mount point are written as octal escapes; one that has other escapes is simply not found.
+        place = fields.split(b" ")[4].replace(rb"\040", b" ")
+        inside = os.fsencode(root) == place or os.fsencode(root).startswith(place.rstrip(b"/") + b"/")
+        if inside and len(place) >= len(best):
+            best, kind = place, rest.split(b" ")[0]
+    return kind.decode() in _STAMPS_FOLDERS

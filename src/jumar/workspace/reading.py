@@ -86,14 +86,15 @@ def _read_parts(file: int, before: Stat, keep: Callable[[bytes, bytes], None]) -
     whole, size = sha256(), 0
     parts: list[bytes] = []
     while size <= before[1]:  # one that grows as fast as it is read is left at that
-        data = _rest(file, b"", PART_BYTES - 1)
+        wanted = min(PART_BYTES, before[1] + 1 - size)
+        data = _rest(file, b"", wanted - 1)
         digest = sha256(data).digest()
         if data or not parts:
             keep(digest, data)
             parts.append(digest)
         whole.update(data)
         size += len(data)
-        if len(data) < PART_BYTES:
+        if len(data) < wanted:
             break
     torn = size != before[1] or stat_of(os.fstat(file)) != before
     return Reading(before, whole.digest(), size, torn, tuple(parts))

@@ -3,6 +3,7 @@
 For each folder the stat cache has one row: the names in it, their stats, the digest of its node and those of its
 subfolders.  A folder whose names and stats are the same, byte for byte, costs a listing, a stat for each name and one
 comparison; nothing in it is looked at one by one, and if its subfolders have their old digests too, it has its own.
+Where the filesystem is known to stamp a folder whenever a name comes or goes, one with its old stamp is not listed.
 Otherwise its entries are gone through: a file is read again unless its stat is the one it had when it was read last.
 
 A file whose mtime or ctime is close to the start of the scan, or later, could change once more without either of them
@@ -17,18 +18,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable
+from hashlib import sha256
 
 import msgspec
-from msgspec import Struct
 
 from jumar import errors
-from jumar.core import portable, trees
+from jumar.core import trees
+from jumar.core.file_operations import SLOT_PREFIX
 from jumar.core.ignoring import GIT, IGNORE_FILE, Frozen, Ignoring
 from jumar.core.trees import Entry, EntryKind, RuleText, SkipReason, join
 from jumar.workspace.collecting import Collector
 from jumar.workspace.reading import Stat, read_file, stat_of
+from jumar.workspace.rows import Found, Known, Listed, Row, encode, joined, split, unpacked
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TEXT = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -36,95 +38,13 @@ _DEEPEST = 120  # each level holds one open folder
 _MOST_RULES = 4 << 20  # bytes of an ignore file that are read
 _ODD = {stat.S_IFIFO: SkipReason.FIFO, stat.S_IFSOCK: SkipReason.SOCKET}
 
-# The names in a folder, their stats in the same order, and names that can't be looked at.
-Listed: TypeAlias = tuple[list[str], list[Stat], list[bytes]]
-
-
-class Row(Struct, frozen=True, array_like=True, gc=False):
-    """What is remembered of one folder.  `files`, `links` and `size` count what lies in it directly."""
-
-    rules: bytes  # the key of the rules that decided
-    names: bytes  # in the order the system lists them, with '/' between
-    stats: bytes  # their stats in that order, packed
-    digest: bytes
-    folders: tuple[tuple[bytes, bytes], ...]  # the captured ones and their digests
-    racy: tuple[bytes, ...]
-    skipped: tuple[tuple[bytes, SkipReason], ...]
-    unportable: tuple[bytes, ...]
-    text: str | None  # of its ignore file
-    files: int
-    links: int
-    size: int
-
-
-_encoder = msgspec.msgpack.Encoder()
-_encode = _encoder.encode
-_decode_row = msgspec.msgpack.Decoder(Row).decode
-_decode_stats = msgspec.msgpack.Decoder(list[Stat]).decode
-
-
-class Known:
-    """What is remembered of a folder, opened up to look at its names one by one."""
-
-    def __init__(self, row: Row, node: trees.Node) -> None:
-        names = row.names.split(b"/") if row.names else []
-        self.stats = dict(zip(names, _decode_stats(row.stats), strict=True))
-        self.entries = {entry.name: entry for entry in node}
-        self.racy = frozenset(row.racy)
-        self.rules = row.rules
-        self.skipped = {name for name, _ in row.skipped}
-
-    def entry(self, name: bytes, seen: Stat) -> Entry | None:
-        """The entry of a file that has surely not changed."""
-        return self.entries.get(name) if self.stats.get(name) == seen and name not in self.racy else None
-
-    def ignored(self, name: bytes, seen: Stat, key: bytes) -> bool | None:
-        """Whether these rules ignored it the last time; None where that is not known."""
-        old = self.stats.get(name)
-        if key != self.rules or old is None or stat.S_IFMT(old[0]) != stat.S_IFMT(seen[0]) or name in self.racy:
-            return None
-        return name not in self.entries and name not in self.skipped
-
-
-class Found:
-    """What was found in one folder."""
-
-    __slots__ = ("entries", "racy", "skipped")
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.racy: list[bytes] = []
-        self.skipped: list[tuple[bytes, SkipReason]] = []
-
-    def unportable(self) -> Iterator[bytes]:
-        """The names that Windows can't hold."""
-        return portable.unportable(sorted(entry.name for entry in self.entries))
-
-    def row(self, key: bytes, names: list[str], stats: list[Stat], digest: bytes, text: str | None) -> Row:
-        """What is to be remembered of it."""
-        files = [entry.size for entry in self.entries if entry.kind is EntryKind.FILE]
-        return Row(
-            rules=key,
-            names=os.fsencode("/".join(names)),
-            stats=_encode(stats),
-            digest=digest,
-            folders=tuple((entry.name, entry.digest or b"") for entry in self.entries if entry.kind is EntryKind.DIR),
-            racy=tuple(self.racy),
-            skipped=tuple(self.skipped),
-            unportable=tuple(self.unportable()),
-            text=text,
-            files=len(files),
-            links=sum(entry.kind is EntryKind.LINK for entry in self.entries),
-            size=sum(files),
-        )
-
 
 class Scanner:
     """One walk.  `rows` is what is remembered, packed, by folder; those not met are left in it afterwards.
 
     Rows that are new or other than before are in `changed`.  `racy_from` is the time, in nanoseconds, from which on a
     stat tells nothing.  With `frozen` the rules are those of a snapshot; else they are read from the ignore files, and
-    `given` ones come on top.
+    `given` ones come on top.  `stamped`: folders' times tell of their names (see `probing.stamps_folders`).
     """
 
     def __init__(
@@ -136,6 +56,7 @@ class Scanner:
         own: frozenset[bytes] = frozenset(),
         given: tuple[RuleText, ...] = (),
         frozen: Frozen | None = None,
+        stamped: bool = False,
     ) -> None:
         self.collector = collector
         self.rows = rows
@@ -143,6 +64,8 @@ class Scanner:
         self._racy_from = racy_from
         self._device = device
         self._own = own
+        self._salt = sha256(b"/".join(sorted(own))).digest()[:8] if own else b""
+        self._stamped = stamped
         self._depth = 0
         self._frozen = frozen
         self.top = Ignoring((), given if frozen is None else frozen.given)
@@ -155,23 +78,37 @@ class Scanner:
         `above` are the rules that count in its parent (for the root: `top`); None where no rules count at all.
         """
         self.collector.tick()
-        listed = names, stats, unseen = self._listed(here, path)
-        packed = _encode(stats)
         raw = self.rows.pop(path, None)
-        row = _decode_row(raw) if raw is not None else None
-        if (
-            row is not None
-            and row.stats == packed
-            and not row.racy
-            and not unseen
-            and row.names == os.fsencode("/".join(names))
-            and self.collector.has_room(row.files, row.size)
-        ):
+        row = unpacked(raw) if raw is not None else None
+        stamp = self._stamp(here)
+        stamped = row is not None and stamp is not None and row.stamp == stamp
+        names = split(row.names) if row is not None and stamped else self._names(here, path)
+        if names is None:
+            return self.keep(path, Found())
+        listed = self._looked_at(here, names, stamp)
+        if row is not None and self._is_same(row, listed, stamped):
             rules = self._rules(path, above, row.text)
-            if rules is not None and rules.key == row.rules:
-                return self._same(here, path, row, rules)
+            if rules is not None and self._key(rules) == row.rules:
+                return self._same(here, path, row, rules, stamp)
         known = self._known(row) if row is not None else None
         return self._looked_through(here, path, above, listed, known)
+
+    def _is_same(self, row: Row, listed: Listed, stamped: bool) -> bool:
+        """Whether a folder holds what it held, file by file, and that counts as a whole into the snapshot."""
+        return (
+            not row.racy
+            and not listed.unseen
+            and row.stats == encode(listed.stats)
+            and (stamped or row.names == joined(listed.names))
+            and self.collector.has_room(row.files, row.size)
+        )
+
+    def _stamp(self, here: int) -> Stat | None:
+        """The open folder's own stat, where it will prove that its names are the same; to be taken before listing."""
+        if not self._stamped:
+            return None
+        stamp = stat_of(os.fstat(here))
+        return stamp if stamp[2] < self._racy_from and stamp[3] < self._racy_from else None
 
     def _known(self, row: Row) -> Known | None:
         try:
@@ -180,22 +117,28 @@ class Scanner:
             return None  # damaged: everything in it is read again, which mends it
 
     def _rules(self, path: bytes, above: Ignoring | None, text: str | None) -> Ignoring | None:
-        """The rules for what is in a folder whose ignore file has this text; those read are noted."""
+        """The rules for what is in a folder whose ignore file has this text."""
         if above is None:
             return None
         if self._frozen is not None:
             return above.below(self._frozen.texts(path))
-        if text is None:
-            return above
-        rule = RuleText(path, text)
-        self.collector.rules.append(rule)
-        return above.below((rule,))
+        return above.below((RuleText(path, text),)) if text is not None else above
 
-    def _same(self, here: int, path: bytes, row: Row, rules: Ignoring) -> bytes:
+    def _key(self, rules: Ignoring) -> bytes:
+        """What tells all that decided in a folder from all that may decide another time."""
+        return rules.key + self._salt
+
+    def _note(self, path: bytes, text: str | None) -> None:
+        """Note an ignore file whose rules count, to be frozen into the snapshot."""
+        if text is not None and self._frozen is None:
+            self.collector.rules.append(RuleText(path, text))
+
+    def _same(self, here: int, path: bytes, row: Row, rules: Ignoring, stamp: Stat | None) -> bytes:
         """A folder in which nothing changed; of its subfolders that is still to be found out."""
         collector = self.collector
         collector.take(row.files, row.size)
         collector.links += row.links
+        self._note(path, row.text)
         for name, reason in row.skipped:
             collector.skip(join(path, name), reason)
         for name in row.unportable:
@@ -206,6 +149,8 @@ class Scanner:
             if now != digest:
                 other[name] = now
         if not other:
+            if stamp is not None and stamp != row.stamp:
+                self._remember(path, msgspec.structs.replace(row, stamp=stamp))
             return row.digest
         entries = []
         for entry in collector.objects.load(row.digest):
@@ -215,7 +160,7 @@ class Scanner:
         digest = collector.keep_node(trees.pack_node(entries))
         if None not in other.values():
             folders = tuple((name, other.get(name) or old) for name, old in row.folders)
-            self._remember(path, msgspec.structs.replace(row, digest=digest, folders=folders))
+            self._remember(path, msgspec.structs.replace(row, digest=digest, folders=folders, stamp=stamp))
         return digest
 
     def _looked_through(
@@ -227,44 +172,50 @@ class Scanner:
         known: Known | None,
     ) -> bytes:
         """A folder in which something may have changed, entry by entry."""
-        names, stats, unseen = listed
+        names, stats = listed.names, listed.stats
         text = self._ignore_text(here) if IGNORE_FILE.decode() in names else None
         rules = self._rules(path, above, text)
+        if rules is not None:
+            self._note(path, text)
         found = Found()
         for number, each in enumerate(names):
             name = os.fsencode(each)
             stats[number] = self.entry(here, name, path, stats[number], rules, found, known)
-        for name in unseen:
+        for name in listed.unseen:
             self.collector.skip(join(path, name), SkipReason.UNREADABLE)
         digest = self.keep(path, found)
         if rules is not None and not self.collector.spent:
-            self._remember(path, found.row(rules.key, names, stats, digest, text))
+            self._remember(path, found.row(self._key(rules), listed, digest, text))
         return digest
 
     def keep(self, path: bytes, found: Found) -> bytes:
         """Keep the node of what was found in a folder, and tell what of it is worth telling; the node's digest."""
         for name, reason in found.skipped:
             self.collector.skip(join(path, name), reason)
-        for name in found.unportable():
+        for name in found.unportable:
             self.collector.unportable.append(join(path, name))
         return self.collector.keep_node(trees.pack_node(found.entries))
 
     def _remember(self, path: bytes, row: Row) -> None:
-        self.changed.append((path, _encode(row)))
+        self.changed.append((path, encode(row)))
 
-    def _listed(self, here: int, path: bytes) -> Listed:
-        """The names in a folder with their stats, and those that can't be looked at; what is gone meanwhile is not."""
+    def _names(self, here: int, path: bytes) -> list[str] | None:
+        """The names in an open folder, None where it can't be listed, which is noted."""
         try:
-            names = os.listdir(here) 
+            return os.listdir(here)
         except OSError as error:
             self._give_up_on(error)
             self.collector.skip(path, SkipReason.UNREADABLE)
-            return [], [], []
+            return None
+
+    def _looked_at(self, here: int, names: list[str], stamp: Stat | None) -> Listed:
+        """The names with their stats; what is gone meanwhile is left out."""
         look = os.stat
         try:
-            return names, [stat_of(look(name, dir_fd=here, follow_symlinks=False)) for name in names], []
+            stats = [stat_of(look(name, dir_fd=here, follow_symlinks=False)) for name in names]
+            return Listed(names, stats, [], stamp)
         except OSError:
-            pass
+            pass  # rare; find out which
         seen: dict[str, Stat] = {}
         unseen = []
         for name in names:
@@ -275,7 +226,7 @@ class Scanner:
             except OSError as error:
                 self._give_up_on(error)
                 unseen.append(os.fsencode(name))
-        return list(seen), list(seen.values()), unseen
+        return Listed(list(seen), list(seen.values()), unseen, None)
 
     # --- Entries. ----------------------------------------------------------------------------------------------------
 
@@ -295,7 +246,7 @@ class Scanner:
         racy = seen[2] >= self._racy_from or seen[3] >= self._racy_from
         if name == GIT:
             found.skipped.append((name, SkipReason.GIT))
-        elif path in self._own:
+        elif path in self._own or name.startswith(SLOT_PREFIX):
             found.skipped.append((name, SkipReason.OWN_FILE))
         elif rules and self._ignored(name, path, seen, rules, known):
             if racy and name == IGNORE_FILE:
@@ -316,9 +267,8 @@ class Scanner:
             found.skipped.append((name, _ODD.get(kind, SkipReason.DEVICE)))
         return seen
 
-    @staticmethod
-    def _ignored(name: bytes, path: bytes, seen: Stat, rules: Ignoring, known: Known | None) -> bool:
-        told = known.ignored(name, seen, rules.key) if known is not None else None
+    def _ignored(self, name: bytes, path: bytes, seen: Stat, rules: Ignoring, known: Known | None) -> bool:
+        told = known.ignored(name, seen, self._key(rules)) if known is not None else None
         return told if told is not None else rules.ignores(path, stat.S_ISDIR(seen[0]))
 
     def _file(self, here: int, name: bytes, path: bytes, seen: Stat, found: Found) -> Stat:
@@ -436,8 +386,10 @@ class Scanner:
 
     def rules_in(self, here: int, path: bytes, above: Ignoring) -> Ignoring:
         """The rules for what is in an open folder that is not captured as a whole."""
-        return self._rules(path, above, self._ignore_text(here)) or above
+        text = self._ignore_text(here)
+        self._note(path, text)
+        return self._rules(path, above, text) or above
 
     def names(self, here: int, path: bytes) -> list[bytes]:
         """The names in an open folder; none where it can't be listed, which is noted."""
-        return [os.fsencode(name) for name in self._listed(here, path)[0]]
+        return [os.fsencode(name) for name in self._names(here, path) or ()]
