@@ -14,6 +14,7 @@ from jumar.core.restoring import Report
 from jumar.core.trees import Change, RuleText, Snapshot
 from jumar.errors import WorkspaceBusy
 from jumar.workspace import roots
+from jumar.workspace.calls import FileCalls
 from jumar.workspace.capturing import capture
 from jumar.workspace.collecting import Budget, Progress
 from jumar.workspace.locking import WorkspaceLock
@@ -31,6 +32,7 @@ class Workspace:
     `ignore` are lines as in a `.gitignore`, which count above all ignore files found in the root.  `own` names more
     files or folders of Jumar's own that may lie in the root (its store, say): they are never captured; those of the
     workspace itself are known.  `slack` is how close to a scan, in seconds, a file's time makes it read again.
+    `calls` are those by which files are put back, where a test wants to stop between them.
 
     RootRefused where the root is `/`, a home directory, what contains one, or no directory.
     """
@@ -43,13 +45,14 @@ class Workspace:
         ignore: Iterable[str] = (),
         own: Iterable[Path | str] = (),
         slack: float = SLACK_SECONDS,
+        calls: FileCalls | None = None,
     ) -> None:
         self.root = roots.checked(root)
         self.objects = objects
         lines = "".join(f"{line}\n" for line in ignore)
         self._given = (RuleText(b"", lines),) if lines else ()
         self._slack = slack
-        self._restorer = Restorer(self.root, objects, self._captured)
+        self._restorer = Restorer(self.root, objects, self._captured, calls)
         beside = (objects.path, self._restorer.lock_path, self._restorer.journal.path)
         self._own = roots.own_paths(self.root, (*beside, *own))
         try:
