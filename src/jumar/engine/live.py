@@ -16,7 +16,7 @@ from jumar.core.naming import checkpoint_name
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RunRecord
 from jumar.core.replay import ReplayTable
 from jumar.core.requests import Lane
-from jumar.core.states import Control, EventKind, Level, Phase
+from jumar.core.states import CallState, Control, EventKind, Level, Phase
 from jumar.engine.io import IO
 from jumar.engine.policy import Settings
 from jumar.engine.scope import Branch
@@ -139,6 +139,7 @@ class LiveRun:
         self.context: dict[str, Any] = {}
         self.trusted_until = sent_at + self._trust_ms
         self.progress_at = sent_at
+        self.stalled = False  # whether the lease is left to run out because nothing happens
         self.allowed_tools: frozenset[str] | None = None
         self._in_flight: dict[int, int] = {}
         self._next_seq = records[-1].seq + 1 if records else 1
@@ -221,7 +222,17 @@ class LiveRun:
         if self.halt is not None:
             raise self.halt.signal()
         if self.clock() >= self.trusted_until:
-            raise self.stop(LeaseLost(f"the lease on run {self.run_id} could not be renewed in time"))
+            raise self.stop(self._lease_lost())
+
+    def _lease_lost(self) -> LeaseLost:
+        if not self.stalled:
+            return LeaseLost(f"the lease on run {self.run_id} could not be renewed in time")
+        return LeaseLost(
+            f"run {self.run_id} recorded nothing for {self.settings.stall_timeout:g} s (stall_timeout), so its lease "
+            "was left to run out",
+            hint="Resume it. Give a call that takes so long a timeout= of its own, make what is between calls shorter, "
+            "or raise Harness(stall_timeout=).",
+        )
 
     def seen(self, sent_at: int) -> None:
         """An advance sent at `sent_at` was acknowledged.
@@ -355,6 +366,16 @@ class LiveRun:
                 riders = self.ride()
                 riders.changes += aside.unmarked
                 riders.events += aside.events
+
+    def is_torn_down(self) -> None:
+        """The process is being stopped: what is in flight is left as a crash would leave it, and what surely was not
+        sent is put back.
+        """
+        with self.lock:
+            aside, self.aside = self.aside, None
+            back = [] if aside is None else [each for each in aside.unmarked if each.state is CallState.PLANNED]
+            if back:
+                self.ride().changes += back
 
     def ride_event(self, kind: EventKind, call_seq: int | None, detail: str) -> None:
         """Tell something with the next advance."""

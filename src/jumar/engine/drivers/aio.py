@@ -59,7 +59,7 @@ async def adrive(flow: Flow[T], io: IO) -> T:
                 cancelled = interrupted or cancelled
             elif cancelled is not None and type(request) is Invoke:
                 answer = not_run(Attempt(), cancelled, io.clock, io.wall)
-            elif cancelled is not None and type(request) is Sleep:
+            elif cancelled is not None and isinstance(request, (Sleep, Fan)):
                 raise cancelled
             else:
                 answer = await _carry_out(request, io)

@@ -48,7 +48,7 @@ def take_of(call: Call) -> tuple[Take, ...]:
     """What the STARTED advance takes."""
     if call.identity is None:
         return ()
-    scope, instead = call.policy.identity_scope, call.instead_of
+    scope, instead = call.identity_scope, call.instead_of
     return (Take(seq=call.seq, scope=scope, key=call.identity, args_digest=call.effective, instead_of=instead),)
 
 
@@ -76,7 +76,7 @@ def held(call: Call, made: int) -> Flow[Settled | None]:
         record = yield from _call_of(call, holder)
         if record.state in _DONE:
             return (yield from _same_again(call, holder, record, made))
-        if record.state is CallState.FAILED and record.effect is Effect.EXTERNAL:
+        if record.state in (CallState.FAILED, CallState.REJECTED) and record.effect is Effect.EXTERNAL:
             _wait_until_sure(call, holder, record)
             call.instead_of = (holder.run_no, holder.call_seq)
             return None
@@ -90,7 +90,7 @@ def held(call: Call, made: int) -> Flow[Settled | None]:
 
 def _holder(call: Call) -> Flow[IdentityRecord | None]:
     """Who holds the name; None where nobody does any more, or this call itself."""
-    run_no, scope, key = call.live.run.run_no, call.policy.identity_scope, call.identity
+    run_no, scope, key = call.live.run.run_no, call.identity_scope, call.identity
     assert key is not None
     holder = yield from load(call.live, lambda store: store.identity(scope, run_no, key))
     return None if holder is None or (holder.run_no, holder.call_seq) == (run_no, call.seq) else holder

@@ -3,21 +3,21 @@
 The request is made for the attempt to come.  A yes is used up by the STARTED advance and covers the retries after
 attempts that were not applied.  It never covers an attempt after one that may have happened: then the person is asked
 again.  What the person changed in the arguments is what is sent; the call is still matched by what was asked for.
+Changes that the tool cannot take are no yes: the person is asked again, about the next attempt.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.core.changes import CallChange
 from jumar.core.identities import did_nothing
-from jumar.core.leaving import rejection
 from jumar.core.records import CallRecord, RequestRecord
 from jumar.core.requests import Flow
 from jumar.core.states import CallState, RequestKind, Verdict
-from jumar.engine.flows.advance import advance
+from jumar.engine.flows.actions import named
 from jumar.engine.flows.asking import ask_for, waits_for
-from jumar.engine.flows.outcomes import load, raised
+from jumar.engine.flows.outcomes import load, reject
+from jumar.engine.logs import WARNING, log
 from jumar.errors import NotStorable, ReplayDiverged, UsageError
 
 if TYPE_CHECKING:
@@ -44,13 +44,17 @@ def may_go_out(call: Call, record: CallRecord) -> Flow[None]:
     if request is not None and request.verdict is None:
         raise waits_for(call, request, _REASON)
     if request is not None and request.verdict is Verdict.REJECT:
-        yield from _rejected(call, record, request)
+        freed = record.identity is not None and did_nothing(record.effect, record.attempt, record.failure)
+        raise (yield from reject(call, record.attempt, request, freed=freed))
     yes = request if request is not None else _earlier_yes(record, approvals)
     if yes is None:
         if call.policy.approval:
             raise (yield from ask_approval(call, record.attempt, new=False))
         return
     call.approved = True
+    if yes is request and (misfit := _misfit(call, yes)) is not None:
+        log(WARNING, call.live.run_id, call.call_id, "the arguments that were approved do not fit: %s", misfit)
+        raise (yield from ask_approval(call, record.attempt + 1, new=False))  # that attempt counts as one not sent
     use_edits(call, yes)
 
 
@@ -60,6 +64,20 @@ def _earlier_yes(record: CallRecord, approvals: dict[int, RequestRecord]) -> Req
         return None
     given = [each for each in approvals.values() if each.verdict is Verdict.APPROVE]
     return max(given, key=lambda each: each.attempt, default=None)
+
+
+def _misfit(call: Call, request: RequestRecord) -> str | None:
+    """Why a call that was approved cannot be sent with the arguments that the person gave: where the tool is not known,
+    nobody can check them when they are given.
+    """
+    if request.value is None:
+        return None
+    try:
+        call.sent_with(request.value)
+        named(call)
+    except (UsageError, NotStorable) as error:
+        return error.what
+    return None
 
 
 def remember_edits(call: Call) -> Flow[None]:
@@ -86,20 +104,3 @@ def use_edits(call: Call, request: RequestRecord) -> None:
                 hint="Give the tool its old signature back until this run has ended.",
             )
         ) from error
-
-
-def _rejected(call: Call, record: CallRecord, request: RequestRecord) -> Flow[None]:
-    failure = rejection(record, request)
-    change = CallChange(
-        seq=call.seq,
-        state=CallState.REJECTED,
-        attempt=record.attempt,
-        epoch=call.live.epoch,
-        failure=failure,
-        ended_at=call.live.wall(),
-        checksum=call.checksum(CallState.REJECTED, failure=failure),
-    )
-    freed = record.identity is not None and did_nothing(record.effect, record.attempt, record.failure)
-    frees = (call.seq,) if freed else ()
-    yield from advance(call.live, changes=(change,), frees=frees, phase=call.phase_after)
-    raise raised(call, failure)

@@ -13,12 +13,13 @@ from typing import Any
 from jumar.core.call_states import needs_started
 from jumar.core.checksums import call_checksum, failure_bytes
 from jumar.core.codec import digest
+from jumar.core.identities import did_nothing
 from jumar.core.limits import check_size
 from jumar.core.naming import call_id as call_id_of
 from jumar.core.naming import check_key
 from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Invoke
-from jumar.core.states import CallKind, CallState, EventKind, Level, Phase
+from jumar.core.states import CallKind, CallState, EventKind, IdentityScope, Level, Phase
 from jumar.core.uncertain import RESOLUTION, Resolution
 from jumar.engine.flows.actions import named
 from jumar.engine.flows.advance import advance
@@ -94,6 +95,14 @@ class Call:
         self.instead_of: tuple[int, int] | None = None  # a holder of the name whose place may be taken
         self.phase_after: Phase | None = None  # where the advance that ends the call takes a loop agent's run
 
+    @property
+    def identity_scope(self) -> IdentityScope:
+        """How far the name reaches: as it did when it was first used, whatever the tool says since."""
+        record = self.record
+        if record is None or record.identity_scope is None or record.identity != self.identity:
+            return self.policy.identity_scope
+        return record.identity_scope
+
     def sent_with(self, data: bytes) -> None:
         """A person has changed the arguments; what is recorded is still matched by those that were asked for."""
         assert self.policy.arguments is not None
@@ -123,7 +132,7 @@ class Call:
             policy.effect,
             attempt,
             self.identity,
-            policy.identity_scope,
+            self.identity_scope,
         )
         return Scope(live, self.branch or live.root, current)
 
@@ -202,10 +211,21 @@ def _answered(call: Call, record: CallRecord) -> Flow[Any]:
     elif record.attempt and needs_started(record.effect):
         yield from remember_edits(call)
     if needs_started(record.effect):
-        # What is approved now may be another action than the one that was sent before.
-        call.identity = named(call) if call.approved or record.identity is None else record.identity
+        call.identity = _name_of(call, record)
     with call.live.making(call.seq):
         return (yield from _taken_up(call, record))
+
+
+def _name_of(call: Call, record: CallRecord) -> str | None:
+    """The name of the action of a call that has a record: the one it was sent under, because the key that the service
+    knows it by is made of that, even where its tool has got, or lost, a name since.
+    """
+    is_edited = record.identity is not None or call.effective != record.args_digest
+    if call.approved and call.policy.identity is not None and is_edited:
+        return named(call)  # what is approved now may be another action than the one that was sent before
+    if record.identity is None and did_nothing(record.effect, record.attempt, record.failure):
+        return named(call)
+    return record.identity
 
 
 def _needs_a_yes(call: Call, record: CallRecord) -> bool:

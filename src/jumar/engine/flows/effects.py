@@ -155,7 +155,7 @@ def _start(call: Call, attempt: int, *, new: bool) -> Flow[int | None]:
         started_at=wall,
         checksum=call.checksum(CallState.STARTED),
         identity=call.identity,
-        identity_scope=None if call.identity is None else call.policy.identity_scope,
+        identity_scope=None if call.identity is None else call.identity_scope,
     )
     ack = yield from advance(live, changes=(change,), events=told, takes=take_of(call), frees=frees_of(call))
     return None if ack.taken else dispatch_by

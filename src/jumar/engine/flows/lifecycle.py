@@ -204,15 +204,25 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
 
 def _concluded(live: LiveRun, agent: AgentPlan, ended: Attempt) -> Flow[Ended | None]:
     """The run's next status, by how its agent ended."""
-    if live.halt is not None:
-        return (yield from _halted(live))
     error = ended.error
+    if live.halt is not None:
+        halted = yield from _halted(live)
+        if error is None or not _stops_process(error):
+            return halted
+        if halted is None:
+            yield from release(live)
+        raise error
     if error is None:
         return (yield from _completed(live, agent, ended.value))
     if isinstance(error, Exception):
         return (yield from _failed(live, error))
     yield from release(live)
     raise error
+
+
+def _stops_process(error: BaseException) -> bool:
+    """Whether whoever drives the run is being stopped himself, and not only the run."""
+    return isinstance(error, (KeyboardInterrupt, SystemExit)) or type(error).__name__ == "CancelledError"
 
 
 def _in_flight_settled(live: LiveRun) -> Flow[None]:
@@ -319,6 +329,7 @@ def release(live: LiveRun) -> Flow[None]:
     """
     event = EventRecord(EventKind.RELEASED, live.wall(), None, live.epoch)
     live.take_riders()
+    live.is_torn_down()
     try:
         live.lane.version = (yield from reread(live)).version
         while (yield from leave(live, live.phase, Ending(status=Status.QUEUED), (), (event,))) is None:

@@ -13,8 +13,9 @@ from jumar.core.changes import Ack, CallChange
 from jumar.core.checksums import call_agrees
 from jumar.core.codec import codec_for, digest
 from jumar.core.failures import classify, short_message
+from jumar.core.leaving import rejection
 from jumar.core.limits import INLINE_BYTES, check_size
-from jumar.core.records import Artifact, CallRecord, Failure, Usage
+from jumar.core.records import Artifact, CallRecord, Failure, RequestRecord, Usage
 from jumar.core.requests import Attempt, Flow, Load, Sleep
 from jumar.core.states import CallKind, CallState, ErrorClass, Phase
 from jumar.core.store import Store
@@ -185,6 +186,22 @@ def record_end(
     )
 
 
+def reject(call: Call, attempt: int, request: RequestRecord, *, freed: bool) -> Flow[Exception]:
+    """Record a person's no; answers what the agent gets for it."""
+    failure = rejection(call.call_id, request)
+    change = CallChange(
+        seq=call.seq,
+        state=CallState.REJECTED,
+        attempt=attempt,
+        epoch=call.live.epoch,
+        failure=failure,
+        ended_at=call.live.wall(),
+        checksum=call.checksum(CallState.REJECTED, failure=failure),
+    )
+    yield from advance(call.live, changes=(change,), frees=(call.seq,) if freed else (), phase=call.phase_after)
+    return raised(call, failure)
+
+
 def new_record(
     call: Call,
     state: CallState,
@@ -238,7 +255,7 @@ def new_record(
         call.checksum(state) if checksum is None else checksum,
         None,
         call.identity,
-        None if call.identity is None else policy.identity_scope,
+        None if call.identity is None else call.identity_scope,
     )
     return record, kept
 

@@ -26,6 +26,7 @@ from jumar.core.requests import Flow
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Phase
 from jumar.core.turns import DECIDE, to_ready
 from jumar.core.usage import split_usage
+from jumar.engine.flows.actions import named
 from jumar.engine.flows.calls import Call
 from jumar.engine.flows.outcomes import load, new_record, not_storable, raised, record_end, record_failure
 from jumar.engine.live import LiveRun
@@ -176,7 +177,9 @@ def _readable(live: LiveRun, plan: LoopPlan, asked: ToolCall) -> tuple[Call, Fai
     assert tool.policy.arguments is not None
     try:
         args, kwargs, canonical = tool.policy.arguments(asked.data())
-        return Call(live, tool.policy, tool.body, args, kwargs, canonical, None), None
+        call = Call(live, tool.policy, tool.body, args, kwargs, canonical, None)
+        named(call)  # which is for the model to mend, too, where its arguments name no action
+        return call, None
     except JumarError as error:
         why, hint = error.what, error.hint
     except Exception as error:  # whatever a type's own hooks raise, or arguments nested too deeply

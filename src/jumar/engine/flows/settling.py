@@ -24,7 +24,7 @@ from jumar.core.states import CallState, Effect, ErrorClass, EventKind, RequestK
 from jumar.core.uncertain import sure_of_not_happened_at
 from jumar.core.verdicts import Happened, NotHappened, Unknown
 from jumar.engine.flows.advance import advance
-from jumar.engine.flows.outcomes import load, new_record, record_success
+from jumar.engine.flows.outcomes import load, new_record, record_success, reject
 from jumar.engine.live import Wait
 from jumar.engine.logs import WARNING, log
 from jumar.errors import JumarError, NotApplied, NotStorable
@@ -46,6 +46,7 @@ class Settled(Struct, frozen=True):
 class _Verdict(Struct, frozen=True):
     answer: Happened[Any] | NotHappened | Unknown
     stored: bytes | None = None  # a person's answer is JSON already
+    rejected: RequestRecord | None = None  # somebody's no: it did not happen, and is not to be made again
 
 
 def note_uncertain(call: Call, attempt: int, failure: Failure, over_at: int | None) -> Flow[None]:
@@ -85,8 +86,9 @@ def note_given_up(
     name of its action, where it has one.
 
     That matters only where the agent goes on, so the mark is set aside until it does.  On replay the call waits to be
-    given up again; one left UNCERTAIN is settled before the run ends.  Any other error than a cancellation means that
-    the process is being torn down.
+    given up again; one left UNCERTAIN is settled before the run ends.  Where the run stops instead, one that was not
+    sent after its STARTED goes back to PLANNED.  Any other error than a cancellation means that the process is being
+    torn down.
     """
     if type(error).__name__ != "CancelledError":
         return
@@ -120,6 +122,11 @@ def note_given_up(
             aside.unmarked.append(replace(change, failure=None, ended_at=None, checksum=call.checksum(state)))
             aside.events.append(EventRecord(EventKind.CALL_UNCERTAIN, at, call.seq, live.epoch, "cancelled"))
             live.given_up.append(call)
+        elif ended is not None and not ended.sent:
+            failure = Failure("NotApplied", f"{call.policy.name} was not sent: it was given up", ErrorClass.TRANSIENT)
+            checksum = call.checksum(CallState.PLANNED, failure=failure)
+            back = replace(change, state=CallState.PLANNED, failure=failure, over_at=None, ended_at=None)
+            aside.unmarked.append(replace(back, checksum=checksum))
 
 
 def settle_external(
@@ -158,6 +165,8 @@ def _settle(
         left = until_sure(call, record, dispatch_by, attempt) - asked_at
         if isinstance(answer, NotHappened) and (left <= 0 or _surely_not(call, attempt)):
             live.io.going_on.pop(place, None)
+            if verdict.rejected is not None:
+                raise (yield from reject(call, number, verdict.rejected, freed=call.identity is not None))
             return Settled(False)
         if isinstance(answer, NotHappened) and left <= live.settings.ttl_ms and not (going_on and sat_out):
             yield from _sit_out(call, attempt, live.clock() + left)
@@ -190,6 +199,8 @@ def _verdict(call: Call, number: int, attempt: Attempt | None) -> Flow[_Verdict]
             return _Verdict(Happened(None), request.value)
         if request.verdict is Verdict.NOT_HAPPENED:
             return _Verdict(NotHappened())
+        if request.verdict is Verdict.REJECT:
+            return _Verdict(NotHappened(), rejected=request)
     return _Verdict((yield from _probe(call, number)))
 
 
