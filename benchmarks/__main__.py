@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import calls, concurrency, disk, importing, loops, machine, report, resuming
+from benchmarks import calls, concurrency, disk, files, importing, loops, machine, report, resuming
 from benchmarks.measuring import Figure
 from benchmarks.sizes import FULL, QUICK, TINY, Sizes
 
@@ -26,6 +26,7 @@ ROWS: dict[str, Measure] = {
     "loop-messages": loops.measure_messages,
     "disk": disk.measure_disk,
     "import": importing.measure_import,
+    "files": files.measure_files,
 }
 
 

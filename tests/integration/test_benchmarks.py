@@ -35,6 +35,7 @@ ROWS = {
     "loop-messages",
     "disk",
     "import",
+    "files",
 }
 CLOCKS = {"started_at", "ended_at"}
 
