@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jumar.workspace.calls import FileCalls
@@ -66,3 +67,28 @@ class WithoutRenameat2:
 
     def exchange(self, *names: Any) -> bool:
         return False
+
+
+class Meddling(Counting):
+    """Does something behind the restore's back, once: right before, or with `after` right after, a call it is told of.
+
+    `when` is asked with the call's name and how many of that name were made before.
+    """
+
+    def __init__(self, when: Callable[[str, int], bool], act: Callable[[], None], *, after: bool = False) -> None:
+        super().__init__()
+        self._when = when
+        self._act = act
+        self._after = after
+        self.acted = False
+
+    def _step(self, number: int, name: str, call: Any, *args: Any, **rest: Any) -> Any:
+        now = not self.acted and self._when(name, self.made[:-1].count(name))
+        if now and not self._after:
+            self.acted = True
+            self._act()
+        answer = call(*args, **rest)
+        if now and self._after:
+            self.acted = True
+            self._act()
+        return answer

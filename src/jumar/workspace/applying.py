@@ -212,8 +212,21 @@ class Applier:
         if not exchanged:
             self._swap_in_two(operation)
         elif not self._folders.is_untouched(slot, before):
-            self._folders.exchange(slot, path)
+            self._swap_back(operation)
             raise Touched("it was changed in the meantime")
+
+    def _swap_back(self, operation: Operation) -> None:
+        """What somebody changed goes back to its place; the new file stood there for a moment, so look at that too."""
+        path, slot, after = operation.path, operation.slot, operation.after
+        assert after is not None
+        try:
+            self._folders.exchange(slot, path)
+        except FileNotFoundError:
+            self._put_back(slot, path)
+            return
+        if not self._folders.is_untouched(slot, after):
+            kept = keep(self._folders, slot)
+            raise Touched(f"it was changed twice in the meantime; the second is kept as {kept}")
 
     def _swap_in_two(self, operation: Operation) -> None:
         """Where two names can't change places at once, the path has nothing for a moment."""

@@ -89,8 +89,12 @@ class Undoer:
         if self._folders.is_untouched(slot, after):
             self._folders.unlink(slot)
             return
-        self._folders.exchange(slot, path)
-        self._give_up(slot, operation)
+        try:
+            self._folders.exchange(slot, path)
+            self._give_up(slot, operation)
+        except FileNotFoundError:  # and what was there before is removed as well: what they wrote is all there is
+            self._folders.move(slot, path)
+            self._leave(operation, "it was changed after it had been put back")
 
     def _undo_place(self, operation: Operation) -> None:
         path, slot = operation.path, operation.slot
@@ -105,8 +109,11 @@ class Undoer:
         if self._folders.is_untouched(slot, _some(operation.after)):
             self._folders.unlink(slot)
             return
-        self._folders.move(slot, path)
-        self._leave(operation, "it was changed after it had been put back")
+        try:
+            self._folders.move(slot, path)
+            self._leave(operation, "it was changed after it had been put back")
+        except FileExistsError:
+            self._leave(operation, f"it was changed, then made anew; the first is kept as {self._keep(slot)}")
 
     def _undo_aside(self, slot: bytes, operation: Operation) -> None:
         if self._folders.stat(slot) is None:
@@ -129,7 +136,7 @@ class Undoer:
             folder, name = self._folders.at(slot)
             self._folders.calls.rmdir(name, folder)
             self._leave(operation, "something else was put in its place")
-        elif before.kind is not EntryKind.DIR and self._folders.holds(slot, before):
+        elif before.kind is not EntryKind.DIR and self._folders.is_untouched(slot, before):
             self._folders.unlink(slot)
             self._leave(operation, "it was changed after it had been put back")
         else:
