@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
-from jumar.core.file_operations import OWNER_ONLY, SLOT_PREFIX, Act, Operation
+from jumar.core.file_operations import OWNER_MAY_CHANGE, OWNER_ONLY, SLOT_PREFIX, Act, Operation
 from jumar.core.restoring import Outcome, PathOutcome, shown
 from jumar.core.trees import EntryKind, join
 from jumar.errors import JumarError
@@ -262,13 +262,25 @@ class Applier:
 
     def clean(self, operations: Sequence[Operation]) -> None:
         """Empty the slots: what is in them is in the safety snapshot, or was never used."""
+        closed = _closed_in_the_end(operations)
+        for folder in sorted(closed):
+            self._give_mode(folder, closed[folder] | OWNER_ONLY)
         for operation in operations:
             if operation.act is Act.RMDIR:
                 self._drop_folder(operation)
             elif operation.slot:
                 self._folders.unlink(operation.slot)
                 self._folders.unlink(older_slot(operation))
+        for folder in sorted(closed, reverse=True):
+            self._give_mode(folder, closed[folder])
         self.sync(operations)
+
+    def _give_mode(self, folder: bytes, mode: int) -> None:
+        try:
+            self._folders.set_mode(folder, mode, EntryKind.DIR)
+        except OSError as error:
+            if error.errno not in NO_FOLDER:
+                raise
 
     def _drop_folder(self, operation: Operation) -> None:
         try:
@@ -284,6 +296,20 @@ class Applier:
 
 class _Kept(Exception):
     """A folder was left because something that is not part of the restore is in it."""
+
+
+def _closed_in_the_end(operations: Iterable[Operation]) -> dict[bytes, int]:
+    """The folders with slots in them that may not be written any more once the modes are set, and their modes."""
+    holding = {each.slot.rpartition(b"/")[0] for each in operations if each.slot}
+    return {
+        each.path: each.after.mode
+        for each in operations
+        if each.act is Act.CHMOD
+        and each.after is not None
+        and each.after.kind is EntryKind.DIR
+        and each.path in holding
+        and each.after.mode & OWNER_MAY_CHANGE != OWNER_MAY_CHANGE
+    }
 
 
 def older_slot(operation: Operation) -> bytes:
