@@ -17,6 +17,7 @@ from jumar.workspace import collecting
 from jumar.workspace.collecting import Budget, Collector, Progress
 from jumar.workspace.objects import Objects
 from jumar.workspace.packing import PART_BYTES
+from jumar.workspace.reading import stat_of
 from jumar.workspace.scanning import FOLDER, Scanner
 from jumar.workspace.workspace import Workspace
 from tests.workspace.files import File, Folder, Link, Pipe, Tree, read, without_git, write
@@ -167,7 +168,7 @@ def test_other_filesystems_are_not_entered(root: Path, objects: Objects) -> None
     here = os.open(root, FOLDER)
     collector = Collector(objects, Budget(), None)
     elsewhere = root.stat().st_dev + 1
-    digest = Scanner(collector, {}, 0, elsewhere).folder(here, b"", Ignoring())
+    digest = Scanner(collector, {}, 0, elsewhere).folder(here, b"", stat_of(root.stat()), Ignoring())
     os.close(here)
     collector.flush()
     assert [entry.name for entry in objects.load(digest)] == [b"file"]

@@ -54,7 +54,7 @@ def capture(
         scanner = Scanner(collector, rows, racy_from, seen.st_dev, own, given, rules, stamps_folders(root))
         reach = Reach.of(scope) if scope else None
         if reach is None or reach.matched:
-            digest = scanner.folder(here, b"", scanner.top)
+            digest = scanner.folder(here, b"", stat_of(seen), scanner.top)
         else:
             digest = _declared(scanner, here, b"", reach, scanner.top, hidden=False)
     finally:

@@ -6,7 +6,6 @@ each; only a folder in which something changed is opened up to its single names 
 
 from __future__ import annotations
 
-import os
 import stat
 from functools import cached_property
 
@@ -26,7 +25,7 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
     names: bytes  # in the order the system lists them, with '/' between
     stats: bytes  # their stats in that order, packed
     digest: bytes
-    folders: tuple[tuple[bytes, bytes], ...]  # the captured ones and their digests
+    folders: tuple[tuple[bytes, bytes, int], ...]  # the captured ones: name, digest, place among the names
     racy: tuple[bytes, ...]
     skipped: tuple[tuple[bytes, SkipReason], ...]
     unportable: tuple[bytes, ...]
@@ -39,7 +38,7 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
 class Listed(Struct, gc=False):
     """A folder as it was listed: names, their stats in the same order, names that can't be looked at, and its stamp."""
 
-    names: list[str]
+    names: list[bytes]
     stats: list[Stat]
     unseen: list[bytes]
     stamp: Stat | None
@@ -59,20 +58,16 @@ def unpacked(data: bytes) -> Row | None:
         return None
 
 
-def joined(names: list[str]) -> bytes:
-    return os.fsencode("/".join(names))
-
-
-def split(names: bytes) -> list[str]:
-    return os.fsdecode(names).split("/") if names else []
+def split(names: bytes) -> list[bytes]:
+    """The names of a folder that stand with '/' between them."""
+    return names.split(b"/") if names else []
 
 
 class Known:
     """What is remembered of a folder, opened up to look at its names one by one."""
 
     def __init__(self, row: Row, node: trees.Node) -> None:
-        names = row.names.split(b"/") if row.names else []
-        self.stats = dict(zip(names, _decode_stats(row.stats), strict=True))
+        self.stats = dict(zip(split(row.names), _decode_stats(row.stats), strict=True))
         self.entries = {entry.name: entry for entry in node}
         self.racy = frozenset(row.racy)
         self.rules = row.rules
@@ -105,14 +100,19 @@ class Found:
 
     def row(self, key: bytes, listed: Listed, digest: bytes, text: str | None) -> Row:
         """What is to be remembered of it."""
+        places = {name: number for number, name in enumerate(listed.names)}
         files = [entry.size for entry in self.entries if entry.kind is EntryKind.FILE]
         return Row(
             rules=key,
             stamp=listed.stamp,
-            names=joined(listed.names),
+            names=b"/".join(listed.names),
             stats=encode(listed.stats),
             digest=digest,
-            folders=tuple((entry.name, entry.digest or b"") for entry in self.entries if entry.kind is EntryKind.DIR),
+            folders=tuple(
+                (entry.name, entry.digest or b"", places[entry.name])
+                for entry in self.entries
+                if entry.kind is EntryKind.DIR
+            ),
             racy=tuple(self.racy),
             skipped=tuple(self.skipped),
             unportable=tuple(self.unportable),

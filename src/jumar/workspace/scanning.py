@@ -30,7 +30,7 @@ from jumar.core.ignoring import GIT, IGNORE_FILE, Frozen, Ignoring
 from jumar.core.trees import Entry, EntryKind, RuleText, SkipReason, join
 from jumar.workspace.collecting import Collector
 from jumar.workspace.reading import Stat, read_file, stat_of
-from jumar.workspace.rows import Found, Known, Listed, Row, encode, joined, split, unpacked
+from jumar.workspace.rows import Found, Known, Listed, Row, encode, split, unpacked
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TEXT = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -72,15 +72,15 @@ class Scanner:
 
     # --- Folders. ----------------------------------------------------------------------------------------------------
 
-    def folder(self, here: int, path: bytes, above: Ignoring | None) -> bytes:
-        """Capture the open folder `here`; the digest of its node.
+    def folder(self, here: int, path: bytes, seen: Stat, above: Ignoring | None) -> bytes:
+        """Capture the open folder `here`, which was `seen` before it was opened; the digest of its node.
 
         `above` are the rules that count in its parent (for the root: `top`); None where no rules count at all.
         """
         self.collector.tick()
         raw = self.rows.pop(path, None)
         row = unpacked(raw) if raw is not None else None
-        stamp = self._stamp(here)
+        stamp = self._stamp(seen)
         stamped = row is not None and stamp is not None and row.stamp == stamp
         names = split(row.names) if row is not None and stamped else self._names(here, path)
         if names is None:
@@ -89,9 +89,13 @@ class Scanner:
         if row is not None and self._is_same(row, listed, stamped):
             rules = self._rules(path, above, row.text)
             if rules is not None and self._key(rules) == row.rules:
-                return self._same(here, path, row, rules, stamp)
+                return self._same(here, path, row, rules, listed)
         known = self._known(row) if row is not None else None
         return self._looked_through(here, path, above, listed, known)
+
+    def _inside(self, seen: Stat, rules: Ignoring | None) -> Callable[[int, bytes], bytes]:
+        """What captures a subfolder that was seen so, once it is open."""
+        return lambda inner, path: self.folder(inner, path, seen, rules)
 
     def _is_same(self, row: Row, listed: Listed, stamped: bool) -> bool:
         """Whether a folder holds what it held, file by file, and that counts as a whole into the snapshot."""
@@ -99,16 +103,14 @@ class Scanner:
             not row.racy
             and not listed.unseen
             and row.stats == encode(listed.stats)
-            and (stamped or row.names == joined(listed.names))
+            and (stamped or row.names == b"/".join(listed.names))
             and self.collector.has_room(row.files, row.size)
         )
 
-    def _stamp(self, here: int) -> Stat | None:
-        """The open folder's own stat, where it will prove that its names are the same; to be taken before listing."""
-        if not self._stamped:
-            return None
-        stamp = stat_of(os.fstat(here))
-        return stamp if stamp[2] < self._racy_from and stamp[3] < self._racy_from else None
+    def _stamp(self, seen: Stat) -> Stat | None:
+        """A folder's stat from before it is listed, where the same stat will prove that its names are the same."""
+        settled = self._stamped and seen[2] < self._racy_from and seen[3] < self._racy_from
+        return seen if settled else None
 
     def _known(self, row: Row) -> Known | None:
         try:
@@ -133,7 +135,7 @@ class Scanner:
         if text is not None and self._frozen is None:
             self.collector.rules.append(RuleText(path, text))
 
-    def _same(self, here: int, path: bytes, row: Row, rules: Ignoring, stamp: Stat | None) -> bytes:
+    def _same(self, here: int, path: bytes, row: Row, rules: Ignoring, listed: Listed) -> bytes:
         """A folder in which nothing changed; of its subfolders that is still to be found out."""
         collector = self.collector
         collector.take(row.files, row.size)
@@ -143,9 +145,10 @@ class Scanner:
             collector.skip(join(path, name), reason)
         for name in row.unportable:
             collector.unportable.append(join(path, name))
+        stamp = listed.stamp
         other: dict[bytes, bytes | None] = {}
-        for name, digest in row.folders:
-            now = self._enter(here, name, join(path, name), lambda inner, below: self.folder(inner, below, rules))
+        for name, digest, number in row.folders:
+            now = self._enter(here, name, join(path, name), self._inside(listed.stats[number], rules))
             if now != digest:
                 other[name] = now
         if not other:
@@ -159,7 +162,7 @@ class Scanner:
                 entries.append(msgspec.structs.replace(entry, digest=found))
         digest = collector.keep_node(trees.pack_node(entries))
         if None not in other.values():
-            folders = tuple((name, other.get(name) or old) for name, old in row.folders)
+            folders = tuple((name, other.get(name) or old, number) for name, old, number in row.folders)
             self._remember(path, msgspec.structs.replace(row, digest=digest, folders=folders, stamp=stamp))
         return digest
 
@@ -173,13 +176,12 @@ class Scanner:
     ) -> bytes:
         """A folder in which something may have changed, entry by entry."""
         names, stats = listed.names, listed.stats
-        text = self._ignore_text(here) if IGNORE_FILE.decode() in names else None
+        text = self._ignore_text(here) if IGNORE_FILE in names else None
         rules = self._rules(path, above, text)
         if rules is not None:
             self._note(path, text)
         found = Found()
-        for number, each in enumerate(names):
-            name = os.fsencode(each)
+        for number, name in enumerate(names):
             stats[number] = self.entry(here, name, path, stats[number], rules, found, known)
         for name in listed.unseen:
             self.collector.skip(join(path, name), SkipReason.UNREADABLE)
@@ -199,33 +201,33 @@ class Scanner:
     def _remember(self, path: bytes, row: Row) -> None:
         self.changed.append((path, encode(row)))
 
-    def _names(self, here: int, path: bytes) -> list[str] | None:
+    def _names(self, here: int, path: bytes) -> list[bytes] | None:
         """The names in an open folder, None where it can't be listed, which is noted."""
         try:
-            return os.listdir(here)
+            return split(os.fsencode("/".join(os.listdir(here))))
         except OSError as error:
             self._give_up_on(error)
             self.collector.skip(path, SkipReason.UNREADABLE)
             return None
 
-    def _looked_at(self, here: int, names: list[str], stamp: Stat | None) -> Listed:
+    def _looked_at(self, here: int, names: list[bytes], stamp: Stat | None) -> Listed:
         """The names with their stats; what is gone meanwhile is left out."""
-        look = os.stat
+        look = os.lstat
         try:
-            stats = [stat_of(look(name, dir_fd=here, follow_symlinks=False)) for name in names]
+            stats = [stat_of(look(name, dir_fd=here)) for name in names]
             return Listed(names, stats, [], stamp)
         except OSError:
             pass  # rare; find out which
-        seen: dict[str, Stat] = {}
+        seen: dict[bytes, Stat] = {}
         unseen = []
         for name in names:
             try:
-                seen[name] = stat_of(look(name, dir_fd=here, follow_symlinks=False))
+                seen[name] = stat_of(look(name, dir_fd=here))
             except FileNotFoundError:
                 continue
             except OSError as error:
                 self._give_up_on(error)
-                unseen.append(os.fsencode(name))
+                unseen.append(name)
         return Listed(list(seen), list(seen.values()), unseen, None)
 
     # --- Entries. ----------------------------------------------------------------------------------------------------
@@ -258,7 +260,7 @@ class Scanner:
                 return seen
             return self._file(here, name, path, seen, found)
         elif kind == stat.S_IFDIR:
-            self.subfolder(here, name, seen, path, found, lambda inner, below: self.folder(inner, below, rules))
+            self.subfolder(here, name, seen, path, found, self._inside(seen, rules))
         elif kind == stat.S_IFLNK:
             self._link(here, name, path, found)
             if racy:
@@ -392,4 +394,4 @@ class Scanner:
 
     def names(self, here: int, path: bytes) -> list[bytes]:
         """The names in an open folder; none where it can't be listed, which is noted."""
-        return [os.fsencode(name) for name in self._names(here, path) or ()]
+        return self._names(here, path) or []
