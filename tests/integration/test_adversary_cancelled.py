@@ -10,14 +10,19 @@ from typing import Any
 
 import pytest
 
-from jumar import AsyncRun, Decision, Harness, Run
+from jumar import AsyncRun, Decision, Happened, Harness, NotHappened, Run
 from jumar.core.changes import Advance
+from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
 from jumar.core.requests import Commit, Request
 from jumar.core.states import CallKind, CallState
+from jumar.core.store import Store
 from jumar.errors import Stopped
+from jumar.testing import StoppedClock
 from tests.integration.agents_helpers import states
 from tests.integration.loops_helpers import Script, act, call, declare
-from tests.integration.waits_helpers import at
+from tests.integration.waits_helpers import at, clock
+
+__all__ = ["clock"]
 
 
 def commits(matches: Callable[[Any], bool]) -> Callable[[Request[Any]], bool]:
@@ -172,3 +177,50 @@ def test_a_run_that_is_answered_in_the_moment_its_process_is_stopped_is_left_to_
         harness.run(agent, "x")
     assert harness.due() == [harness.find("last")]
     assert harness.resume("last").unwrap() == "yes"
+
+
+class Interrupts:
+    """A watcher that interrupts whoever has made the n-th change, right after it is on disk."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def around(self, store: Store) -> Store:
+        """The store, as it is."""
+        return store
+
+    def before(self, request: Request[Any]) -> None:
+        """Nothing."""
+
+    def after(self, request: Request[Any], answer: Any) -> None:
+        """Interrupt, where it is time."""
+        if isinstance(request, Commit):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("number", range(1, 14))
+def test_a_loop_agent_that_is_interrupted_after_any_of_its_changes_goes_on(
+    harness: Harness, clock: StoppedClock, number: int
+) -> None:
+    sent: list[int] = []
+
+    @harness.tool(effect="external", settle=0)
+    def pay(item: int) -> str:
+        sent.append(item)
+        return "paid"
+
+    @pay.probe
+    def _(item: int) -> Happened[str] | NotHappened:
+        return Happened("paid") if item in sent else NotHappened()
+
+    one, two = [call("pay", item=1)], [call("pay", item=2), call("pay", item=3)]
+    script = Script(act(*one), act(*two), Decision.finish("bad"), Decision.finish("good"))
+    agent = declare(harness, False, script, tools=[pay], verify=lambda output: output == "good" or "no")
+    harness._watcher = Interrupts(number)
+    with pytest.raises(KeyboardInterrupt):
+        harness.run(agent, "x")
+    clock.move(DEFAULT_STALL + DEFAULT_TTL)  # what was started, and perhaps never sent, is sure not to act any more
+    assert harness.resume("last").unwrap() == "good"
+    assert sent in ([1, 2, 3], [1, 3, 2])

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -206,11 +207,12 @@ def _concluded(live: LiveRun, agent: AgentPlan, ended: Attempt) -> Flow[Ended | 
     """The run's next status, by how its agent ended."""
     error = ended.error
     if live.halt is not None:
-        halted = yield from _halted(live)
         if error is None or not _stops_process(error):
-            return halted
-        if halted is None:
-            yield from release(live)
+            return (yield from _halted(live))
+        with suppress(Stopped, JumarError):  # what cannot be left now is left to its lease
+            yield from _caught_up(live)
+            if (yield from _halted(live)) is None:
+                yield from release(live)
         raise error
     if error is None:
         return (yield from _completed(live, agent, ended.value))
@@ -325,18 +327,26 @@ def _diverged(live: LiveRun, error: ReplayDiverged) -> Flow[Ended]:
 
 def release(live: LiveRun) -> Flow[None]:
     """Give the lease back where nothing is in flight, else let it run out: the process is being stopped, or cannot
-    go on.  A change that was interrupted on its way has taken a version with it, so the run's own is read first.
+    go on.
     """
     event = EventRecord(EventKind.RELEASED, live.wall(), None, live.epoch)
     live.take_riders()
     live.is_torn_down()
     try:
-        live.lane.version = (yield from reread(live)).version
+        yield from _caught_up(live)
         while (yield from leave(live, live.phase, Ending(status=Status.QUEUED), (), (event,))) is None:
             continue  # an order or an answer came, which stands for whoever takes the run up
     except (Stopped, JumarError):
         return  # something is started, the lease is gone, or the store cannot be reached: then it runs out
     log(INFO, live.run_id, None, "the run is left, to be resumed")
+
+
+def _caught_up(live: LiveRun) -> Flow[None]:
+    """Read where the run stands: a change that was interrupted on its way, by Ctrl-C say, has taken a version with it,
+    and may have come to disk without this process having heard of it.
+    """
+    run = yield from reread(live)
+    live.lane.version, live.phase = run.version, run.phase
 
 
 def stored_end(agent: AgentPlan, run: RunRecord) -> Flow[Ended]:
