@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from jumar import errors
 from jumar.core import trees
@@ -179,14 +180,15 @@ def test_jumars_own_files_are_never_captured(root: Path) -> None:
     write(root, {b"file": File(b"1"), b"state/other": File(b"2"), b"runs.db": File(b"x"), b"runs.db-wal": File(b"y")})
     (root / "own").mkdir()
     with Objects(root / "state" / "objects.db") as objects:
-        workspace = Workspace(root, objects, own=[root / "runs.db", root / "own"])
+        wait_for_the_clock(root)
+        workspace = Workspace(root, objects, own=[root / "runs.db", root / "own"], slack=0.0)
         with workspace._restorer.lock():
             snapshot = workspace.capture()
         assert tree_of(objects, snapshot) == {b"file": File(b"1"), b"state": Folder(), b"state/other": File(b"2")}
         assert snapshot.complete
         assert set(skipped(snapshot).values()) == {SkipReason.OWN_FILE}
         assert {b"runs.db", b"runs.db-wal", b"own", b"state/objects.db"} <= skipped(snapshot).keys()
-        fewer = Workspace(root, objects).capture()
+        fewer = Workspace(root, objects, slack=0.0).capture()
         assert {b"runs.db", b"own"} <= tree_of(objects, fewer).keys()
 
 
@@ -232,6 +234,20 @@ def test_a_rule_that_comes_later_counts_at_once_and_an_earlier_snapshots_rules_c
     assert tree_of(objects, workspace.capture()) == read(root)
 
 
+def test_a_rule_that_changes_further_up_counts_in_folders_where_nothing_changed(root: Path, objects: Objects) -> None:
+    write(root, {b"sub/deep/a.tmp": File(b"1"), b"sub/deep/b": File(b"2")})
+    wait_for_the_clock(root)
+    workspace = Workspace(root, objects, slack=0.0)
+    assert tree_of(objects, workspace.capture()) == read(root)
+    given = Workspace(root, objects, ignore=["*.tmp"], slack=0.0)
+    assert tree_of(objects, given.capture()).keys() == {b"sub", b"sub/deep", b"sub/deep/b"}
+    assert tree_of(objects, workspace.capture()) == read(root)
+    write(root, {b".gitignore": File(b"deep\n")})
+    assert tree_of(objects, workspace.capture()).keys() == {b".gitignore", b"sub"}
+    (root / ".gitignore").unlink()
+    assert tree_of(objects, workspace.capture()) == read(root)
+
+
 def test_names_that_windows_cannot_hold_are_told_and_captured(root: Path, objects: Objects) -> None:
     write(
         root, {b"sub/aux.txt": File(b"1"), b"a:b": File(b"2"), b"X": File(b"3"), b"x": File(b"4"), b"fine": File(b"5")}
@@ -261,10 +277,11 @@ def test_past_its_budget_a_capture_is_refused_or_partial_as_was_asked(
     root: Path, objects: Objects, budget: Budget, files: int
 ) -> None:
     write(root, MANY)
-    workspace = Workspace(root, objects)
+    wait_for_the_clock(root)
+    workspace = Workspace(root, objects, slack=0.0)
     with pytest.raises(errors.BudgetExceeded):
         workspace.capture(budget=budget)
-    partial = workspace.capture(budget=Budget(budget.files, budget.bytes, budget.seconds, partial=True))
+    partial = workspace.capture(budget=structs.replace(budget, partial=True))
     assert not partial.complete and partial.files == files
     assert {each.reason for each in partial.skipped} == {SkipReason.BUDGET}
     tree, missing = tree_of(objects, partial), skipped(partial).keys()
@@ -275,6 +292,8 @@ def test_past_its_budget_a_capture_is_refused_or_partial_as_was_asked(
     assert whole.complete and tree_of(objects, whole) == read(root)
     with pytest.raises(errors.BudgetExceeded):
         workspace.capture(budget=budget)
+    again = workspace.capture(budget=structs.replace(budget, partial=True))
+    assert tree_of(objects, again) == tree, "what is remembered of the whole does not widen it"
 
 
 def test_a_capture_that_takes_long_tells_how_far_it_is(

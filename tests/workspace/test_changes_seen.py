@@ -16,9 +16,9 @@ from jumar.core import trees
 from jumar.workspace import reading
 from jumar.workspace.objects import Objects
 from jumar.workspace.packing import PART_BYTES
-from jumar.workspace.probing import filesystem_time
+from jumar.workspace.probing import filesystem_time, stamps_folders
 from jumar.workspace.workspace import Workspace
-from tests.workspace.files import File, Folder, read, write
+from tests.workspace.files import File, Folder, Link, read, write
 from tests.workspace.snapshots import reads, tree_of, wait_for_the_clock
 
 
@@ -84,6 +84,28 @@ def test_racy_files_are_read_again_and_settled_ones_are_not(
         Workspace(root, objects, slack=0.0).capture()
         Workspace(root, objects, slack=0.0).capture()
     assert names == [b"f"] * 4
+
+
+def test_racy_folders_are_listed_and_racy_links_read_again_and_settled_ones_are_not(
+    root: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, {b"d/link": Link(b"x")})
+    calls: list[str] = []
+    list_names, read_link = os.listdir, os.readlink
+    monkeypatch.setattr(os, "listdir", lambda folder: void(calls.append("list")) or list_names(folder))
+    monkeypatch.setattr(os, "readlink", lambda *link, **at: void(calls.append("read")) or read_link(*link, **at))
+
+    def made(slack: float) -> list[str]:
+        workspace = Workspace(root, objects, slack=slack)
+        calls.clear()
+        workspace.capture()
+        return sorted(calls)
+
+    assert made(3600.0) == made(3600.0) == ["list", "list", "read"]
+    wait_for_the_clock(root)
+    assert made(0.0) == ["list", "list", "read"]
+    settled = made(0.0)
+    assert settled == ([] if stamps_folders(root) else ["list", "list"])
 
 
 def test_a_file_from_the_future_is_always_read(root: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
