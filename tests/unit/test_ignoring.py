@@ -10,7 +10,7 @@ from jumar.core.trees import EMPTY_DIGEST, RuleText, Skipped, SkipReason, Snapsh
 
 
 def ignores(text: str, path: str) -> bool:
-    return Frozen((RuleText(b"", text),)).ignores(path.rstrip("/").encode(), path.endswith("/"))
+    return Frozen((RuleText(b"", text.encode()),)).ignores(path.rstrip("/").encode(), path.endswith("/"))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_rule_means_what_it_means_to_git(text: str, path: str, ignored: bool) 
 
 
 def test_a_rule_speaks_about_its_own_folder_alone() -> None:
-    rules = Frozen((RuleText(b"", "*.log\n"), RuleText(b"sub", "!a.log\n/x\n")))
+    rules = Frozen((RuleText(b"", b"*.log\n"), RuleText(b"sub", b"!a.log\n/x\n")))
     assert rules.ignores(b"a.log", False)
     assert not rules.ignores(b"sub/a.log", False)
     assert rules.ignores(b"sub/x", False)
@@ -63,13 +63,13 @@ def test_a_rule_speaks_about_its_own_folder_alone() -> None:
 
 
 def test_given_rules_win_over_those_of_inner_folders() -> None:
-    rules = Frozen((RuleText(b"", "a\n"), RuleText(b"sub", "!b\n"), RuleText(b"", "b\n!a\n")))
+    rules = Frozen((RuleText(b"", b"a\n"), RuleText(b"sub", b"!b\n"), RuleText(b"", b"b\n!a\n")))
     assert rules.ignores(b"sub/b", False)
     assert not rules.ignores(b"a", False)
 
 
 def test_frozen_rules_stack_up_as_those_read_from_the_files() -> None:
-    outer, inner, given = RuleText(b"", "a\n"), RuleText(b"sub", "b\n"), RuleText(b"", "c\n")
+    outer, inner, given = RuleText(b"", b"a\n"), RuleText(b"sub", b"b\n"), RuleText(b"", b"c\n")
     read = Ignoring((), (given,)).below((outer,)).below((inner,))
     frozen = Frozen((outer, inner, given))
     assert frozen.at(b"sub/x").key == read.key
@@ -120,7 +120,7 @@ def test_the_folders_above_a_declared_path_belong_to_it() -> None:
 
 
 def test_what_a_glob_names_is_covered_even_if_it_is_ignored() -> None:
-    rules = (RuleText(b"", "build/\n*.tmp\n"),)
+    rules = (RuleText(b"", b"build/\n*.tmp\n"),)
     boundary = Boundary(Snapshot(EMPTY_DIGEST, 0o755, 0, scope=(b"build/out", b"src"), rules=rules))
     assert boundary.would_capture(b"build/out", False)
     assert boundary.would_capture(b"build/out/x.tmp", False)

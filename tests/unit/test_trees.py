@@ -60,7 +60,7 @@ def test_a_snapshot_comes_back_as_it_was_packed() -> None:
         scope=(b"conf/a.ini",),
         skipped=(Skipped(b"pipe", SkipReason.FIFO),),
         torn=(b"log",),
-        rules=(RuleText(b"", "*.o\n"),),
+        rules=(RuleText(b"", b"*.o\n"),),
         unportable=(b"aux",),
         files=1,
     )

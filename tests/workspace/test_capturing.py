@@ -211,9 +211,9 @@ def test_ignored_files_are_left_out_and_the_rules_are_frozen_in(root: Path, obje
         assert tree_of(objects, snapshot).keys() == {b".gitignore", b"sub", b"sub/.gitignore", b"sub/keep.log"}
         assert snapshot.complete and not snapshot.skipped
         assert snapshot.rules == (
-            RuleText(b"", "*.log\nbuild/\n"),
-            RuleText(b"sub", "!keep.log\n/only\n"),
-            RuleText(b"", "given\n"),
+            RuleText(b"", b"*.log\nbuild/\n"),
+            RuleText(b"sub", b"!keep.log\n/only\n"),
+            RuleText(b"", b"given\n"),
         )
 
 
@@ -232,6 +232,14 @@ def test_a_rule_that_comes_later_counts_at_once_and_an_earlier_snapshots_rules_c
     assert tree_of(objects, workspace.capture()).keys() == {b"sub", b"sub/.gitignore", b"sub/a.tmp", b"sub/new.tmp"}
     (root / "sub" / ".gitignore").unlink()
     assert tree_of(objects, workspace.capture()) == read(root)
+
+
+def test_rules_are_bytes_as_names_are(root: Path, objects: Objects) -> None:
+    write(root, {b".gitignore": File(b"*.\xff\n\xe9t\xe9\n"), b"a.\xff": File(b"1"), b"\xe9t\xe9": File(b"2")})
+    snapshot = Workspace(root, objects, ignore=["b.\udcfe"]).capture()
+    assert tree_of(objects, snapshot).keys() == {b".gitignore"}
+    assert objects.get_snapshot(trees.snapshot_digest(snapshot)).rules == snapshot.rules
+    assert snapshot.rules[1].text == b"b.\xfe\n"
 
 
 def test_a_rule_that_changes_further_up_counts_in_folders_where_nothing_changed(root: Path, objects: Objects) -> None:

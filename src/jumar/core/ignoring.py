@@ -27,6 +27,8 @@ from jumar.core.trees import RuleText, Snapshot, join
 GIT = b".git"  # left alone, wherever it is and whatever it is
 IGNORE_FILE = b".gitignore"
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 
 class _Line(Struct, frozen=True, gc=False):
     """One pattern.  `whole` ones are matched against the path below the text's folder, others against the name."""
@@ -40,8 +42,8 @@ class _Line(Struct, frozen=True, gc=False):
 class _Text:
     """The patterns of one ignore file, the last first; `_any` finds out quickly that none of them matches."""
 
-    def __init__(self, text: str) -> None:
-        raw = text.removeprefix("\ufeff").encode("utf-8", "surrogateescape").decode("latin-1")
+    def __init__(self, text: bytes) -> None:
+        raw = text.removeprefix(_BYTE_ORDER_MARK).decode("latin-1")  # git compares bytes
         found = [line for line in map(_line, raw.split("\n")) if line is not None]
         self._lines = tuple(reversed(found))
         self._any_name, self._any_path = (
@@ -115,8 +117,7 @@ def _key(rules: Sequence[RuleText]) -> bytes:
     """Eight bytes that tell one stack of rules from another."""
     digest = hashlib.sha256()
     for rule in rules:
-        text = rule.text.encode("utf-8", "surrogateescape")
-        digest.update(b"%d,%d:%s%s" % (len(rule.folder), len(text), rule.folder, text))
+        digest.update(b"%d,%d:%s%s" % (len(rule.folder), len(rule.text), rule.folder, rule.text))
     return digest.digest()[:8]
 
 

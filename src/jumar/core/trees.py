@@ -54,9 +54,7 @@ class SkipReason(StrEnum):
 
 
 # A path skipped for one of these leaves the snapshot partial; the others can never be captured, or never are.
-LACKING = frozenset(
-    {SkipReason.UNREADABLE, SkipReason.BUDGET, SkipReason.VANISHED, SkipReason.LINKED, SkipReason.DEEP}
-)
+LACKING = frozenset({SkipReason.UNREADABLE, SkipReason.BUDGET, SkipReason.VANISHED, SkipReason.LINKED, SkipReason.DEEP})
 
 
 class Entry(Struct, frozen=True, array_like=True, gc=False):
@@ -90,7 +88,7 @@ class RuleText(Struct, frozen=True):
     """The text of one ignore file as it was read, and the folder (its path, b"" for the root) it speaks about."""
 
     folder: bytes
-    text: str
+    text: bytes
 
 
 class Snapshot(Struct, frozen=True, omit_defaults=True):
@@ -99,9 +97,10 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     `root` is the digest of the root's node and `mode` the root's own permissions.  `scope` is empty where the whole
     root was captured; else it names the declared paths as globs (see `jumar.core.scopes`), and what it names and the
     tree lacks was not there.  `complete` is False where something that belongs to the scope could not be captured, or
-    is torn; `skipped` says what and why.  `torn` are files that changed each time they were read: the tree has one reading of
-    them, which may never have been a state of the file.  `rules` are the ignore rules that decided, in order.
-    `unportable` are captured paths that Windows can't hold.  `at` is wall-clock milliseconds since 1970 at the start.
+    is torn; `skipped` says what and why.  `torn` are files that changed each time they were read: the tree has one
+    reading of them, which may never have been a state of the file.  `rules` are the ignore rules that decided, in
+    order.  `unportable` are captured paths that Windows can't hold.  `at` is wall-clock milliseconds since 1970 at the
+    start.  `files`, `dirs` and `links` count what the tree holds, `size` is the files' bytes.
     """
 
     root: bytes

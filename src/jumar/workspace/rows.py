@@ -29,7 +29,7 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
     racy: tuple[bytes, ...]
     skipped: tuple[tuple[bytes, SkipReason], ...]
     unportable: tuple[bytes, ...]
-    text: str | None  # of its ignore file
+    text: bytes | None  # of its ignore file
     files: int
     links: int
     size: int
@@ -98,7 +98,7 @@ class Found:
         """The names that Windows can't hold."""
         return portable.unportable(sorted(entry.name for entry in self.entries))
 
-    def row(self, key: bytes, listed: Listed, digest: bytes, text: str | None) -> Row:
+    def row(self, key: bytes, listed: Listed, digest: bytes, text: bytes | None) -> Row:
         """What is to be remembered of it."""
         places = {name: number for number, name in enumerate(listed.names)}
         files = [entry.size for entry in self.entries if entry.kind is EntryKind.FILE]

@@ -118,7 +118,7 @@ class Scanner:
         except errors.IntegrityError:
             return None  # damaged: everything in it is read again, which mends it
 
-    def _rules(self, path: bytes, above: Ignoring | None, text: str | None) -> Ignoring | None:
+    def _rules(self, path: bytes, above: Ignoring | None, text: bytes | None) -> Ignoring | None:
         """The rules for what is in a folder whose ignore file has this text."""
         if above is None:
             return None
@@ -130,7 +130,7 @@ class Scanner:
         """What tells all that decided in a folder from all that may decide another time."""
         return rules.key + self._salt
 
-    def _note(self, path: bytes, text: str | None) -> None:
+    def _note(self, path: bytes, text: bytes | None) -> None:
         """Note an ignore file whose rules count, to be frozen into the snapshot."""
         if text is not None and self._frozen is None:
             self.collector.rules.append(RuleText(path, text))
@@ -367,7 +367,7 @@ class Scanner:
                 f"the workspace can't be read: {error.strerror}", hint="Close files, or raise the limit of open ones."
             ) from error
 
-    def _ignore_text(self, here: int) -> str | None:
+    def _ignore_text(self, here: int) -> bytes | None:
         """The text of the ignore file in an open folder; None where there is none that can be read."""
         try:
             file = os.open(IGNORE_FILE, _TEXT, dir_fd=here)
@@ -380,7 +380,7 @@ class Scanner:
             text = b""
             while len(text) < _MOST_RULES and (more := os.read(file, _MOST_RULES)):
                 text += more
-            return text.decode("utf-8", "surrogateescape")
+            return text
         except OSError:
             return None
         finally:

@@ -49,7 +49,7 @@ class Workspace:
     ) -> None:
         self.root = roots.checked(root)
         self.objects = objects
-        lines = "".join(f"{line}\n" for line in ignore)
+        lines = "".join(f"{line}\n" for line in ignore).encode("utf-8", "surrogateescape")
         self._given = (RuleText(b"", lines),) if lines else ()
         self._slack = slack
         self._restorer = Restorer(self.root, objects, self._captured, calls)
