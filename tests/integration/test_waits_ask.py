@@ -14,7 +14,7 @@ from jumar.core.requests import Commit
 from jumar.errors import RequestNotFound, UsageError
 from jumar.testing.crash_clock import StoppedClock
 from tests.integration.agents_helpers import Interruption, ids, states
-from tests.integration.waits_helpers import asked, at, both_kinds, clock, leaves_as, scripted
+from tests.integration.waits_helpers import asked, at, both_kinds, clock, in_memory, leaves_as, scripted
 
 __all__ = ["clock"]
 
@@ -34,6 +34,7 @@ class Colour(Enum):
     BLUE = "blue"
 
 
+@in_memory
 @both_kinds
 @pytest.mark.parametrize("value", ["yes", 5, 0.5, True, None, [1, "a"], {"a": {"b": []}}, "x" * 5000], ids=str)
 def test_any_json_answers_a_plain_question_now_and_on_replay(harness: Harness, waits: bool, value: Any) -> None:
@@ -90,6 +91,7 @@ def test_an_answer_that_the_annotation_refuses_is_asked_for_again(harness: Harne
     assert ids(harness) == ["ask.1"]
 
 
+@in_memory
 @both_kinds
 @pytest.mark.parametrize(
     ("returns", "good", "bad"),
@@ -133,6 +135,7 @@ def test_choices_of_a_type_are_answered_as_that_type(harness: Harness, waits: bo
     assert harness.resume(result.run_id).unwrap() is True
 
 
+@in_memory
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -177,6 +180,7 @@ def test_a_question_that_cannot_be_asked_is_refused_and_nothing_is_recorded(
 # --- When nobody answers. --------------------------------------------------------------------------------------------
 
 
+@in_memory
 @both_kinds
 @pytest.mark.parametrize("default", ["no", None, False], ids=str)
 def test_the_default_answers_once_the_time_is_over(
@@ -274,16 +278,14 @@ def test_when_it_expires_is_recorded_and_moved_by_no_resume_nor_by_an_answer_tha
 
 
 @both_kinds
-def test_without_a_time_nobodys_answer_is_waited_for_for_ever(
-    harness: Harness, clock: StoppedClock, waits: bool
-) -> None:
+def test_a_default_that_would_never_be_taken_is_refused(harness: Harness, waits: bool) -> None:
     @scripted(harness, waits)
     def agent(run: Any, task: Any) -> Any:
         return (yield run.ask("go?", default="no"))
 
     result = harness.run(agent, "x")
-    clock.move(10_000_000)
-    assert (harness.due(), harness.resume(result.run_id).status, result.wake_at) == ([], "WAITING", None)
+    assert (result.status, type(result.error)) == ("FAILED", UsageError)
+    assert "expires" in str(result.error)
 
 
 # --- Many questions. -------------------------------------------------------------------------------------------------

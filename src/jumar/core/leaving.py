@@ -84,21 +84,19 @@ def settled_by(call: CallRecord, request: RequestRecord | None, at: int) -> Call
             failure = Failure("NotApplied", "somebody said that it did not happen", ErrorClass.TRANSIENT)
             return _changed(call, CallState.FAILED, at, failure=failure)
         case Verdict.REJECT:
-            return _changed(call, CallState.REJECTED, at, failure=rejection(call, request))
+            return _changed(call, CallState.REJECTED, at, failure=rejection(call.call_id, request))
         case _:
             return None
 
 
-def rejection(call: CallRecord, request: RequestRecord) -> Failure:
+def rejection(call_id: str, request: RequestRecord) -> Failure:
     """What is kept of a person's no, as the exception that the agent gets for it."""
     from jumar.core.exceptions import failure_of
     from jumar.errors import CallRejected
 
     who = request.by or "somebody"
     why = f": {request.note}" if request.note else ""
-    error = CallRejected(
-        f"call {call.call_id} was rejected by {who}{why}", call_id=call.call_id, note=request.note or ""
-    )
+    error = CallRejected(f"call {call_id} was rejected by {who}{why}", call_id=call_id, note=request.note or "")
     return failure_of(error, ErrorClass.PERMANENT, (CallRejected,))
 
 

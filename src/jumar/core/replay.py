@@ -2,13 +2,14 @@
 
 On resume an agent function runs again from the top, and recorded calls answer at once.  Code runs in branches, each
 sequential in itself, and each branch has its own table.  The oldest unmatched record of the branch with the same
-kind, tool and arguments answers; a decision is answered by the oldest decision of the branch whatever its prompt; a
-call with a `key` is answered by the record with that key alone.
+kind, tool and arguments answers; a decision is answered by the oldest decision of the branch whatever its prompt, and a
+sleep by the oldest sleep however long it is now; a call with a `key` is answered by the record with that key alone.
 
 A read that finds no record runs.  A call that is not a read goes out only if neither its branch nor one around it holds
 an unmatched record of such a call: otherwise the code does something else than what was done, and going on might do it
 twice.  (A branch around it waits for it, so that whatever it recorded later was recorded after this call.)  For the
-same reason a call with a key is not sent beside an unmatched record of the same call under another key.
+same reason a call with a key is not sent beside an unmatched record of the same call under another key.  And a new
+question is not asked beside one of the branch that nobody has asked again: a person's answer would be thrown away.
 """
 
 from __future__ import annotations
@@ -23,8 +24,15 @@ from jumar.errors import UsageError
 
 _Slot: TypeAlias = tuple[int, str, bytes]
 # Looking an enum member up by its class costs a fifth of a microsecond in Python 3.11.
-_KIND_DECISION, _READ = CallKind.DECISION, Effect.READ
+_KIND_DECISION, _KIND_SLEEP, _KIND_ASK, _READ = CallKind.DECISION, CallKind.SLEEP, CallKind.ASK, Effect.READ
 _DECISION: _Slot = (_KIND_DECISION, "", b"")
+_SLEEP: _Slot = (_KIND_SLEEP, "", b"")
+
+
+def _slot(kind: CallKind, tool: str, args_digest: bytes) -> _Slot:
+    if kind is _KIND_DECISION:
+        return _DECISION
+    return _SLEEP if kind is _KIND_SLEEP else (kind, tool, args_digest)
 
 
 class BranchTable:
@@ -34,17 +42,19 @@ class BranchTable:
     step around them, so that closing a step looks at its own alone and a resume costs the same for every call.
     """
 
-    __slots__ = ("_effects", "_slots")
+    __slots__ = ("_asks", "_effects", "_slots")
 
     def __init__(self) -> None:
         self._slots: dict[_Slot, deque[CallRecord]] = {}
         # Ordered dicts, because taking the first of one again and again costs the same however many went before.
         self._effects: dict[str, OrderedDict[int, CallRecord]] = {}
+        self._asks: OrderedDict[int, CallRecord] = OrderedDict()
 
     def add(self, record: CallRecord) -> None:
         """Enter a record; they must be entered in the order of their `seq`."""
-        slot = _DECISION if record.kind is _KIND_DECISION else (record.kind, record.tool, record.args_digest)
-        self._slots.setdefault(slot, deque()).append(record)
+        self._slots.setdefault(_slot(record.kind, record.tool, record.args_digest), deque()).append(record)
+        if record.kind is _KIND_ASK:
+            self._asks[record.seq] = record
         if record.effect is _READ:
             return
         for step in _enclosing(record.step):
@@ -52,14 +62,20 @@ class BranchTable:
 
     def match(self, kind: CallKind, tool: str, args_digest: bytes) -> CallRecord | None:
         """Take the record that answers this call, or None where the call is new."""
-        queue = self._slots.get(_DECISION if kind is _KIND_DECISION else (kind, tool, args_digest))
+        queue = self._slots.get(_slot(kind, tool, args_digest))
         if not queue:
             return None
         record = queue.popleft()
+        if kind is _KIND_ASK:
+            del self._asks[record.seq]
         if record.effect is not _READ:
             for step in _enclosing(record.step):
                 del self._effects[step][record.seq]
         return record
+
+    def first_ask(self) -> CallRecord | None:
+        """The oldest question that was asked and not asked again."""
+        return next(iter(self._asks.values()), None)
 
     def first_effect(self, step: str = "") -> CallRecord | None:
         """The oldest unmatched record of a call that is not a read, in one entry of a step or, by default, anywhere."""

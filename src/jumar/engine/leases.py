@@ -73,8 +73,13 @@ class LeaseKeeper:
         if live.halt is not None and not live.halt.ours:
             return
         if not live.makes_progress(self._io.clock()):
-            log(WARNING, live.run_id, None, "the run makes no progress; its lease is left to run out")
+            if not live.stalled:
+                seconds = live.settings.stall_timeout
+                why = "nothing was recorded for %g s (stall_timeout); the run's lease is left to run out"
+                log(WARNING, live.run_id, None, why, seconds)
+            live.stalled = True
             return
+        live.stalled = False
         self._renew(live)
 
     def _renew(self, live: LiveRun) -> None:

@@ -68,8 +68,8 @@ class Answering:
         self._answer(request, call, Verdict.APPROVE, value, by, note)
 
     def reject(self, call_id: str, by: str | None, note: str | None) -> None:
-        """Keep a call from being sent."""
-        request, call = self._open(call_id, RequestKind.APPROVAL)
+        """Keep a call from being sent, or from being sent again where it may have happened and did not."""
+        request, call = self._open(call_id, RequestKind.APPROVAL, RequestKind.RESOLVE)
         self._answer(request, call, Verdict.REJECT, None, by, note)
 
     def answer(self, call_id: str, value: Any, by: str | None, note: str | None) -> None:
@@ -84,8 +84,10 @@ class Answering:
 
     # --- Which request is meant. ---
 
-    def _open(self, call_id: str, kind: RequestKind) -> tuple[RequestRecord, CallRecord]:
-        """The open request of a kind about a call, named by its id or, as for runs, by a unique end of it."""
+    def _open(self, call_id: str, kind: RequestKind, *others_too: RequestKind) -> tuple[RequestRecord, CallRecord]:
+        """The open request of a kind, or of another one that will do, about a call; the call is named by its id or, as
+        for runs, by a unique end of it.
+        """
         if not isinstance(call_id, str):
             raise RequestNotFound(f"{call_id!r} names no call", hint="Give a call's id, as `jumar show RUN` prints it.")
         asked = self._store.requests(self._run.run_no)
@@ -100,19 +102,21 @@ class Answering:
             call = self._store.call(self._run.run_no, request.call_seq)
             if call is None or not is_open(request, call, self._run.status):
                 continue
-            if request.kind is kind:
+            if request.kind is kind or request.kind in others_too:
                 return request, call
             others.append(request)
-        raise self._not_asked(call_id, kind, found, others)
+        raise self._not_asked(call_id, (kind, *others_too), found, others)
 
     def _not_asked(
-        self, call_id: str, kind: RequestKind, found: list[RequestRecord], others: list[RequestRecord]
+        self, call_id: str, kinds: tuple[RequestKind, ...], found: list[RequestRecord], others: list[RequestRecord]
     ) -> RequestNotFound:
         if others:
             other = others[0].kind
             command = _ANSWERED_BY[other].replace("RUN", self._run.run_id).replace("CALL", others[0].call_id)
-            return RequestNotFound(f"{call_id} asks {_ASKED[other]}, not {_ASKED[kind]}", hint=f"Answer it: {command}")
-        same = [request for request in found if request.kind is kind]
+            return RequestNotFound(
+                f"{call_id} asks {_ASKED[other]}, not {_ASKED[kinds[0]]}", hint=f"Answer it: {command}"
+            )
+        same = [request for request in found if request.kind in kinds]
         if not same:
             return RequestNotFound(f"run {self._run.run_id} asks nothing about {call_id}")
         last = max(same, key=lambda request: request.attempt)
@@ -170,12 +174,14 @@ class Answering:
             note=note,
             at=at,
             settles=settles,
-            frees=verdict is Verdict.NOT_HAPPENED and self._can_no_longer_act(call),
+            frees=verdict in (Verdict.NOT_HAPPENED, Verdict.REJECT) and self._can_no_longer_act(call),
         )
         outcome = self._engine.io.queue.submit(answer)
         if isinstance(outcome, Refusal):
             if outcome.guard is Guard.ANSWERED:  # somebody was quicker
-                raise self._not_asked(call.call_id, request.kind, self._store.requests(self._run.run_no, call.seq), [])
+                raise self._not_asked(
+                    call.call_id, (request.kind,), self._store.requests(self._run.run_no, call.seq), []
+                )
             raise outcome.error()
         assert isinstance(outcome, Ack)
 

@@ -49,6 +49,8 @@ def ask_call(
         details["default"] = msgspec.json.decode(given)
     if expires is not None and given is None:
         raise UsageError("ask(expires=...) has no default", hint="Say with default=... what holds when nobody answers.")
+    if given is not None and expires is None:
+        raise UsageError("ask(default=...) never applies", hint="Say with expires=SECONDS when it is to be taken.")
     if expires is not None:
         details["expires"] = expires
     policy = ToolPolicy(CallKind.ASK, CallKind.ASK.label, Effect.READ, codec)

@@ -71,7 +71,7 @@ class Declaring:
 
         `tools` lists what it may call, and no others; without it, it may call any tool.
         """
-        refuse_later("agent", later)
+        refuse_later("agent", later, self.agent)
         names = caller_names(1)
         specs = None if tools is None else [spec_of(tool) for tool in several("tools=", tools)]
 
@@ -108,7 +108,7 @@ class Declaring:
         """
         from jumar.harness.loops import LoopOptions, loop_spec  # which a program without loop agents never loads
 
-        refuse_later("loop", later)
+        refuse_later("loop", later, self.loop)
         specs = [spec_of(tool) for tool in several("tools=", tools)]
         options = LoopOptions(
             verify=verify,

@@ -67,7 +67,7 @@ class Harness(Operating):
         strict: bool = False,
         **later: Any,
     ) -> None:
-        refuse_later("Harness", later)
+        refuse_later("Harness", later, Harness)
         if store is not None:
             check_address(store)
         self._store = store
@@ -155,7 +155,7 @@ class Harness(Operating):
     @contextmanager
     def override(self, *, store: str | None = None, **later: Any) -> Iterator[Harness]:
         """Use another store within the block, as tests do: `with harness.override(store="memory:"):`."""
-        refuse_later("override", later)
+        refuse_later("override", later, self.override)
         if store is not None:
             check_address(store)
         with self._lock:
@@ -203,7 +203,7 @@ class Harness(Operating):
         be driven on (its lease was lost, the store failed, the code does not do what is recorded).  `task` is a label
         for people.
         """
-        refuse_later("run", later)
+        refuse_later("run", later, self.run)
         spec = self._agent(agent)
         return self._open().run(spec, input, _id(run_id), _task(task, spec))
 
@@ -235,7 +235,7 @@ class Harness(Operating):
         **later: Any,
     ) -> RunResult[Any]:
         """`run`, to be awaited.  A plain agent takes a thread."""
-        refuse_later("arun", later)
+        refuse_later("arun", later, self.arun)
         spec = self._agent(agent)
         return await self._open().arun(spec, input, _id(run_id), _task(task, spec))
 
@@ -250,7 +250,7 @@ class Harness(Operating):
         **later: Any,
     ) -> str:
         """Create a run and leave it QUEUED, for whoever resumes it; answers its id."""
-        refuse_later("start", later)
+        refuse_later("start", later, self.start)
         spec = self._agent(agent)
         return self._open().start(spec, input, _id(run_id), _task(task, spec))
 
@@ -266,7 +266,7 @@ class Harness(Operating):
         LeaseHeld is raised once it is seen renewed, or at once with `wait=False`.  `waiting` is told the seconds left
         meanwhile.
         """
-        refuse_later("resume", later)
+        refuse_later("resume", later, self.resume)
         operations, run_id = self._open(), self.find(run_id)
         return operations.resume(self._agent(operations.agent_of(run_id)), run_id, wait, waiting)
 
@@ -274,7 +274,7 @@ class Harness(Operating):
         self, run_id: str, *, wait: bool = True, waiting: Callable[[float], None] | None = None, **later: Any
     ) -> RunResult[Any]:
         """`resume`, to be awaited."""
-        refuse_later("aresume", later)
+        refuse_later("aresume", later, self.aresume)
         operations, run_id = self._open(), await self.afind(run_id)
         return await operations.aresume(self._agent(operations.agent_of(run_id)), run_id, wait, waiting)
 

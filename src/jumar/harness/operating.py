@@ -136,7 +136,10 @@ class Operating(Declaring):
     aapprove = twin(approve)
 
     def reject(self, run_id: str, call_id: str, *, by: str | None = None, note: str | None = None) -> None:
-        """Keep a call that waits for approval from being sent: the agent gets CallRejected, with the note."""
+        """Keep a call that waits for approval from being sent: the agent gets CallRejected, with the note.
+
+        Of a call that may have happened it says that it did not, and is not to be made again.
+        """
         self._answering(run_id).reject(call_id, by, note)
 
     areject = twin(reject)
@@ -172,7 +175,8 @@ class Operating(Declaring):
         status = self._open().run_record(run_id).status
         if status is Status.FAILED:
             raise IllegalTransition(
-                f"run {run_id} is failed, so there is nothing to pause", hint="Resume it, or cancel it."
+                f"run {run_id} is failed, so there is nothing to pause",
+                hint="`jumar resume RUN`, or `jumar cancel RUN`.",
             )
         if status is Status.PAUSED:
             return self._info(run_id)

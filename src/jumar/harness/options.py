@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from inspect import signature
 from typing import Any
 
 from jumar.core.states import Effect, IdentityScope
@@ -90,9 +91,23 @@ def several(name: str, value: Any) -> list[Any]:
 _LATER = frozenset({"workspace", "config", "durability", "budget", "strategy"})
 
 
-def refuse_later(where: str, options: dict[str, Any]) -> None:
-    """Refuse every option: those that are to come as not supported, any other as unknown."""
+def refuse_later(where: str, options: dict[str, Any], taker: Callable[..., Any]) -> None:
+    """Refuse every option: those that are to come as not supported, any other as unknown to what would take it."""
     for option in options:
         if option in _LATER:
             raise NotSupported(f"{where}({option}=...) is not in this version")
-        raise UsageError(f"{where} has no option {option!r}")
+        parameters = signature(taker).parameters.values()
+        known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+        raise UsageError(f"{where} has no option {option!r}", hint=did_you_mean(option, known))
+
+
+def did_you_mean(option: str, known: Iterable[str]) -> str | None:
+    """A hint that names what may have been meant, and all there is."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    if not names:
+        return None
+    close = get_close_matches(option, names, 1)
+    guess = f"Did you mean {close[0]}=? " if close else ""
+    return f"{guess}Its options: {', '.join(names)}."

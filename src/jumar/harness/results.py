@@ -22,6 +22,10 @@ class WaitingOn(Struct, frozen=True):
     `choices` where the answer is one of them, and `expires_at` (ms since 1970) where a default is taken then.
     `idempotency_key` is what the tool could hand to its service, and `started_at` when the call was last sent (ms since
     1970, 0 where it never was): with these, what may have happened can be looked up there.
+
+    `reason` is the exception that its last attempt ended with, as `TYPE: MESSAGE`; None where its process died, or there
+    was no attempt yet.  `probed` is what the tool's probe said last about that attempt (`Unknown`, `NotHappened`,
+    `timed out`, `raised TYPE`, `answered no verdict`), and `probed_at` when (ms since 1970, 0 for never).
     """
 
     call_id: str
@@ -36,6 +40,9 @@ class WaitingOn(Struct, frozen=True):
     expires_at: int | None = None
     idempotency_key: str = ""
     started_at: int = 0
+    reason: str | None = None
+    probed: str | None = None
+    probed_at: int = 0
 
 
 class RequestView(Struct, frozen=True):
@@ -102,7 +109,8 @@ class CallView(Struct, frozen=True):
 
     Times are ms since 1970, `result` is the stored JSON, and `doubts` counts how often it was not known whether the
     call had happened.  `idempotency_key` is what the tool could hand to its service: the thing to search there for.
-    `held_by` is the call that this one waits for, because the two have one identity.
+    `held_by` is the call that this one waits for, because the two have one identity; `error_class` is the sort of its
+    failure (transient, rate-limited, permanent ...).
     """
 
     seq: int
@@ -125,6 +133,7 @@ class CallView(Struct, frozen=True):
     doubts: int = 0
     idempotency_key: str = ""
     held_by: HolderView | None = None
+    error_class: str | None = None
 
 
 class AnswerView(Struct, frozen=True):
@@ -189,6 +198,7 @@ class RunView(Struct, frozen=True):
     output: Any = None
     answers: tuple[AnswerView, ...] = ()
     orders: tuple[TraceLine, ...] = ()  # what operators ordered, and when the run was paused or cancelled
+    failed_calls: tuple[str, ...] = ()  # of a FAILED run: the calls it failed with, which a resume makes again
 
 
 class TraceLine(Struct, frozen=True):

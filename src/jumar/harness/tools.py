@@ -21,7 +21,15 @@ from jumar.engine.policy import ToolPolicy
 from jumar.engine.scope import current_scope
 from jumar.errors import NotSupported, UsageError
 from jumar.harness.binding import Binder, caller_names, has_signature, hints_of
-from jumar.harness.options import approval_named, effect_named, exception_types, scope_named, seconds, whole
+from jumar.harness.options import (
+    approval_named,
+    did_you_mean,
+    effect_named,
+    exception_types,
+    scope_named,
+    seconds,
+    whole,
+)
 
 if TYPE_CHECKING:
     from jumar.harness.declaring import Declaring
@@ -276,7 +284,7 @@ _LATER = frozenset(
 def _refuse(option: str) -> None:
     if option in _LATER:
         raise NotSupported(f"{option}= is not in this version")
-    raise UsageError(f"a tool has no option {option!r}")
+    raise UsageError(f"a tool has no option {option!r}", hint=did_you_mean(option, ToolOptions.__annotations__))
 
 
 def _wrapped(spec: ToolSpec) -> Any:

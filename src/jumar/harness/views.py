@@ -60,15 +60,34 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
 def waiting_on(run: RunRecord, store: Store) -> list[WaitingOn]:
     """What is still asked of somebody in a run, oldest first."""
     asked = [request for request in store.requests(run.run_no) if request.verdict is None]
+    said = _Said(store)
     found = []
     for request in asked:
         call = store.call(run.run_no, request.call_seq)
         if call is not None and is_open(request, call, run.status):
-            found.append(asked_for(request, call, store, run))
+            found.append(asked_for(request, call, store, run, said))
     return found
 
 
-def asked_for(request: RequestRecord, call: CallRecord, store: Store, run: RunRecord) -> WaitingOn:
+class _Said:
+    """What the probes said last, out of the trace; each run's is read once, and only where it is asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._runs: dict[int, dict[int, EventRecord]] = {}
+
+    def about(self, run: RunRecord, call: CallRecord) -> EventRecord | None:
+        """What was said last about this attempt of a call."""
+        if run.run_no not in self._runs:
+            events = self._store.events(run.run_no)
+            self._runs[run.run_no] = {
+                each.call_seq: each for each in events if each.kind is EventKind.PROBED and each.call_seq is not None
+            }
+        last = self._runs[run.run_no].get(call.seq)
+        return last if last is not None and last.at >= call.started_at else None
+
+
+def asked_for(request: RequestRecord, call: CallRecord, store: Store, run: RunRecord, said: _Said) -> WaitingOn:
     """One open request, with what its call tells of it."""
     data = call.args
     if data is None and call.args_artifact is not None:
@@ -81,6 +100,7 @@ def asked_for(request: RequestRecord, call: CallRecord, store: Store, run: RunRe
     args = _value(data)
     details = args if call.kind is CallKind.ASK and isinstance(args, dict) else {}
     choices = details.get("choices")
+    probed = said.about(run, call) if request.kind is RequestKind.RESOLVE else None
     return WaitingOn(
         request.call_id,
         request.kind.label,
@@ -94,7 +114,14 @@ def asked_for(request: RequestRecord, call: CallRecord, store: Store, run: RunRe
         request.expires_at,
         _key(run, call, sent),
         call.started_at,
+        _failure(call),
+        None if probed is None else probed.detail,
+        0 if probed is None else probed.at,
     )
+
+
+def _failure(call: CallRecord) -> str | None:
+    return None if call.failure is None else f"{call.failure.type_name}: {call.failure.message}"
 
 
 def _approved_arguments(requests: Iterable[RequestRecord]) -> dict[int, bytes]:
@@ -116,20 +143,21 @@ def open_requests(store: Store, limit: int) -> list[RequestView]:
     the first ones are.
     """
     most = limit
+    said = _Said(store)
     while True:
         unanswered = store.open_requests(most)
-        found = [view for view in (_request_view(store, *each) for each in unanswered) if view is not None]
+        found = [view for view in (_request_view(store, said, *each) for each in unanswered) if view is not None]
         if len(found) >= limit or len(unanswered) < most:
             return found[:limit]
         most *= 4
 
 
-def _request_view(store: Store, run_id: str, request: RequestRecord) -> RequestView | None:
+def _request_view(store: Store, said: _Said, run_id: str, request: RequestRecord) -> RequestView | None:
     run = store.run(run_id)
     call = None if run is None else store.call(run.run_no, request.call_seq)
     if run is None or call is None or not is_open(request, call, run.status):
         return None
-    return RequestView(run_id, asked_for(request, call, store, run))
+    return RequestView(run_id, asked_for(request, call, store, run, said))
 
 
 def run_view(run: RunRecord, store: Store) -> RunView:
@@ -139,6 +167,7 @@ def run_view(run: RunRecord, store: Store) -> RunView:
     output = _artifact(store, run, run.output_digest) if run.status in FINAL else None
     requests, calls = store.requests(run.run_no), store.calls(run.run_no)
     sent = _approved_arguments(requests)
+    failed = frozenset(run.failed_calls if run.status is Status.FAILED else ())
     return RunView(
         run_info(run, store),
         tuple(call_view(record, store, run, doubts[record.seq], sent.get(record.seq)) for record in calls),
@@ -149,6 +178,7 @@ def run_view(run: RunRecord, store: Store) -> RunView:
         output,
         tuple(_answer_view(request) for request in requests if request.verdict is not None),
         tuple(_event_line(event, {}) for event in events if event.kind in _ORDERS),
+        tuple(record.call_id for record in calls if record.seq in failed),
     )
 
 
@@ -185,13 +215,14 @@ def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int, sen
         record.ended_at,
         _value(record.args) if record.args is not None else _artifact(store, run, record.args_artifact),
         _value(record.result) if record.result is not None else _artifact(store, run, record.result_artifact),
-        None if failure is None else f"{failure.type_name}: {failure.message}",
+        _failure(record),
         None if record.usage is None else msgspec.to_builtins(record.usage),
         record.started_version,
         record.ended_version,
         doubts,
         _key(run, record, sent),
         _holder(record, store, run),
+        None if failure is None else failure.error_class.label,
     )
 
 

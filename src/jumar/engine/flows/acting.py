@@ -68,6 +68,8 @@ def _all(live: LiveRun, plan: LoopPlan, calls: list[Call]) -> Flow[list[_Failed]
         try:
             failed += yield from _one(call)
         except Stopped:
+            if live.halt is None:
+                raise  # a tool's own: nobody stopped this run
             _put_off(live, waits)
     for wait in waits:
         live.wait(wait)
@@ -141,6 +143,8 @@ def _side_by_side(live: LiveRun, plan: LoopPlan, calls: list[Call]) -> Flow[list
         try:
             return (yield from _one(calls[0]))
         except Stopped:
+            if live.halt is None:
+                raise
             return []  # whatever it is, it is latched
     if not calls:
         return []
@@ -154,7 +158,7 @@ def _side_by_side(live: LiveRun, plan: LoopPlan, calls: list[Call]) -> Flow[list
         error = attempt.error
         if isinstance(error, Exception):
             failed.append(_Failed(call, error))
-        elif error is not None and not isinstance(error, Stopped):
+        elif error is not None and (live.halt is None or not isinstance(error, Stopped)):
             raise error
     return failed
 

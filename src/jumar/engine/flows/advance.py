@@ -96,7 +96,7 @@ def leave(
         owner=live.owner,
         epoch=live.epoch,
         phase=phase,
-        step=live.step_index,
+        step=max(live.step_index, live.run.step),
         ttl_ms=live.ttl_ms,
         at=live.wall(),
         control=live.control,

@@ -78,6 +78,7 @@ def ask(call: Call, question: Question) -> Flow[Any]:
     live, record = call.live, call.record
     live.check_asking()
     if record is None:
+        _refuse_another(call)
         expires_at = None if question.expires is None else live.wall() + int(question.expires * 1000)
         yield from ask_for(call, RequestKind.ASK, 1, made=1, new=True, expires_at=expires_at)
         raise live.wait(Wait(f"{call.call_id} waits for an answer", call.call_id, expires_at))
@@ -92,6 +93,21 @@ def ask(call: Call, question: Question) -> Flow[Any]:
         if request.expires_at is None or live.wall() < request.expires_at or question.default is None:
             raise waits_for(call, request)
         yield from _take_default(call, request, question.default)
+
+
+def _refuse_another(call: Call) -> None:
+    """A question that is worded otherwise than the one on record, with the time in it, say, is another question."""
+    left = None if call.branch is None else call.branch.table.first_ask()
+    if left is None:
+        return
+    from jumar.engine.flows.calls import diverged, shown
+
+    error = diverged(left, f"{call.call_id}({shown(call.args_json)})")
+    error.hint = (
+        "Ask in the same words on every replay: take what changes, such as the time, through run.value(...), or give "
+        "the question a key=."
+    )
+    raise call.live.stop(error)
 
 
 def _answered(call: Call, record: CallRecord, request: RequestRecord) -> Flow[Any]:

@@ -217,7 +217,8 @@ def _pause(
 def _plan(call: Call, attempt: int, failure: Failure, *, new: bool) -> Flow[None]:
     """Record that this attempt came to nothing and that another may follow."""
     if new:
-        record, artifacts = new_record(call, CallState.PLANNED, attempt)
+        checksum = call.checksum(CallState.PLANNED, failure=failure)
+        record, artifacts = new_record(call, CallState.PLANNED, attempt, failure=failure, checksum=checksum)
         yield from advance(call.live, calls=(record,), artifacts=artifacts)
         return
     change = CallChange(
