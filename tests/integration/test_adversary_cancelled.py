@@ -224,3 +224,25 @@ def test_a_loop_agent_that_is_interrupted_after_any_of_its_changes_goes_on(
     clock.move(DEFAULT_STALL + DEFAULT_TTL)  # what was started, and perhaps never sent, is sure not to act any more
     assert harness.resume("last").unwrap() == "good"
     assert sent in ([1, 2, 3], [1, 3, 2])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_signal_that_a_tool_raises_by_itself_does_not_let_the_run_go_on_without_its_call(
+    harness: Harness, clock: StoppedClock, count: int
+) -> None:
+    @harness.tool(effect="external")
+    def pay(item: int) -> str:
+        raise Stopped("of no run")
+
+    calls = [call("pay", item=number) for number in range(count)]
+    script = Script(act(*calls), Decision.finish("done"))
+    agent = declare(harness, False, script, tools=[pay])
+    with pytest.raises(Stopped):
+        harness.run(agent, "x")
+    clock.move(DEFAULT_TTL + 1)
+    waiting = harness.resume("last")
+    assert [each.kind for each in waiting.waiting_on] == ["resolve"] * count
+    for each in waiting.waiting_on:
+        harness.resolve("last", each.call_id, Happened("paid"))
+    assert harness.resume("last").unwrap() == "done"
+    assert script.steps == [1, 2]
