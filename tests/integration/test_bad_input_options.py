@@ -18,9 +18,6 @@ LATER_TOOL = {
     "paths": ["conf/{name}"],
     "verify": print,
     "compensate": print,
-    "identity": lambda name: name,
-    "identity_scope": "store",
-    "approval": "always",
     "budget": {"usd": 1},
     "strategy": "rollback",
     "returns": "refs",
@@ -44,8 +41,37 @@ def test_what_undoes_a_call_is_refused(harness: Harness) -> None:
 
     with pytest.raises(NotSupported, match=r"pay\.compensate is not in this version"):
         pay.compensate(lambda receipt, cents: None)
-    with pytest.raises(NotSupported, match="approval= is not in this version"):
-        pay.using(approval="always")  # type: ignore[call-arg]
+    with pytest.raises(NotSupported, match=r"using\(strategy=.* is not in this version"):
+        pay.using(strategy="forward")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"approval": "sometimes"}, "approval='sometimes' is not known"),
+        ({"approval": True}, "approval=True is not known"),
+        ({"identity": "pay"}, "identity='pay' is no plain function"),
+        ({"identity_scope": "store"}, "has an identity_scope= and no identity="),
+        ({"identity": str, "identity_scope": "world"}, "identity_scope='world' is not known"),
+        ({"aproval": "always"}, "a tool has no option 'aproval'"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_an_option_that_asks_or_names_and_cannot_is_refused(harness: Harness, options: dict, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        harness.tool(effect="external", name="pay", **options)(lambda cents: cents)
+
+
+def test_a_mistyped_option_is_told_what_it_may_have_been(harness: Harness) -> None:
+    with pytest.raises(UsageError) as caught:
+        Harness("memory:", lease=5)
+    assert "Did you mean lease_ttl=?" in caught.value.hint
+    with pytest.raises(UsageError) as caught:
+        harness.loop(tools=[], max_step=3)  # type: ignore[call-overload]
+    assert "Did you mean max_steps=?" in caught.value.hint
+    with pytest.raises(UsageError) as caught:
+        harness.tool(effect="read", name="look")(lambda x: x).using(retrys=3)  # type: ignore[call-arg]
+    assert "Did you mean retries=?" in caught.value.hint
 
 
 @pytest.mark.parametrize("option", ["workspace", "config", "durability", "budget"])

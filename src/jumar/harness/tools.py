@@ -60,7 +60,9 @@ class Tool(Protocol[P, R_co]):
         """Decorate the function that undoes a call."""
         ...
 
-    def using(self, *, timeout: float | None = ..., retries: int = ..., key: str | None = ...) -> Tool[P, R_co]:
+    def using(
+        self, *, timeout: float | None = ..., retries: int = ..., key: str | None = ..., approval: str | None = ...
+    ) -> Tool[P, R_co]:
         """The same tool with other settings for one call."""
         ...
 
@@ -378,8 +380,13 @@ def _using(spec: ToolSpec, options: dict[str, Any]) -> Any:
         changes["retries"] = whole("retries", given.pop("retries"))
     if "timeout" in given:
         changes["timeout"] = seconds("timeout", given.pop("timeout"), zero=False)
+    if "approval" in given:
+        changes["approval"] = approval_named(given.pop("approval"))
     for option in given:
-        _refuse(option)
+        if option in _LATER:
+            raise NotSupported(f"using({option}=...) is not in this version")
+        known = ("approval", "key", "retries", "timeout")
+        raise UsageError(f"{spec.name}.using has no option {option!r}", hint=did_you_mean(option, known))
     copy = spec.changed(**changes)
     copy.key = key
     return _wrapped(copy)
