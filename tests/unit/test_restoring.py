@@ -82,11 +82,13 @@ def settled(
     wants: Callable[[bytes, bool], bool] = everything,
     ignored: Callable[[bytes, bool], bool] = nothing,
     force: bool = False,
+    scope: tuple[bytes, ...] = (),
 ) -> tuple[Step, ...]:
     b = target if isinstance(target, Snapshot) else snapshot(target)
     c = current if isinstance(current, Snapshot) else snapshot(current)
+    named = (lambda path: path in scope) if scope else (lambda path: True)
     a = None if known is None else snapshot(known)
-    return settle(compare(load, b, a, c, Coverage(wants, ignored)), c, force=force)
+    return settle(compare(load, b, a, c, Coverage(wants, ignored, named)), c, force=force)
 
 
 def skipped(path: str, reason: SkipReason) -> tuple[Skipped, ...]:
@@ -212,7 +214,7 @@ def test_a_folder_removed_by_somebody_is_a_conflict_with_all_that_was_in_it() ->
 
 def test_the_mode_of_the_root_is_put_back_too() -> None:
     target, now = snapshot({}), Snapshot(root=root({}), mode=0o700, at=0)
-    found = settle(compare(load, target, now, now, Coverage(everything, nothing)), now, force=False)
+    found = settle(compare(load, target, now, now, Coverage(everything, nothing, lambda path: True)), now, force=False)
     assert [(step.path, step.verdict) for step in found] == [(b"", Verdict.WRITE)]
 
 
@@ -225,5 +227,18 @@ def test_equal_subtrees_are_not_opened() -> None:
         return load(digest)
 
     b, c = snapshot(deep), snapshot({**deep, "f": "2"})
-    assert [step.path for step in compare(watching, b, c, c, Coverage(everything, nothing))] == [b"f"]
+    assert [step.path for step in compare(watching, b, c, c, Coverage(everything, nothing, lambda path: True))] == [
+        b"f"
+    ]
     assert set(opened) == {b.root, c.root}
+
+
+def test_a_folder_on_the_way_to_what_is_named_keeps_its_mode_and_goes_with_what_it_holds() -> None:
+    target = {"conf": (EntryKind.DIR, 0o700, {"a": "1"})}
+    known = {"conf": (EntryKind.DIR, 0o755, {"a": "2"}), "made": {"b": "2"}}
+    found = settled(target, known, known, scope=(b"conf/a", b"made/b"))
+    assert {step.path.decode(): step.verdict for step in found} == {
+        "conf/a": Verdict.WRITE,
+        "made": Verdict.DELETE,
+        "made/b": Verdict.DELETE,
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,22 @@ class Crashing(Counting):
         if number == self._at:
             raise Crash
         return answer
+
+
+class FailingThenCrashing(Crashing):
+    """One call fails, before it does anything or, with `done`, after it did; later the world stops as well."""
+
+    def __init__(self, failing: int, at: int, *, done: bool, after: bool) -> None:
+        super().__init__(at, after=after)
+        self._failing = failing
+        self._done = done
+
+    def _step(self, number: int, name: str, call: Any, *args: Any, **rest: Any) -> Any:
+        if number == self._failing:
+            if self._done:
+                call(*args, **rest)
+            raise OSError(errno.EIO, "the disk is broken")
+        return super()._step(number, name, call, *args, **rest)
 
 
 class WithoutRenameat2:

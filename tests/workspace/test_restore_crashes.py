@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from jumar.core.trees import Snapshot, digest_of, pack_snapshot
+from jumar.errors import JumarError, RestoreFailed
 from jumar.workspace.objects import Objects
-from tests.workspace.crashing import Counting, Crash, Crashing, WithoutRenameat2
+from tests.workspace.crashing import Counting, Crash, Crashing, FailingThenCrashing, WithoutRenameat2
 from tests.workspace.files import File, Folder, Link, Tree
 from tests.workspace.scene import Scene, leftovers
 
@@ -83,6 +84,11 @@ class Stage:
 
     def crashing(self, at: int, *, after: bool) -> Crashing:
         calls: Crashing = type("Mixed", (*self._mixed_in, Crashing), {})(at, after=after)
+        return calls
+
+    def failing_then_crashing(self, failing: int, at: int, *, done: bool, after: bool) -> Crashing:
+        mixed = type("Mixed", (*self._mixed_in, FailingThenCrashing), {})
+        calls: Crashing = mixed(failing, at, done=done, after=after)
         return calls
 
     def counting(self) -> Counting:
@@ -155,6 +161,37 @@ def test_a_restore_cut_off_at_every_call_leaves_the_files_as_before_or_as_after(
     sweep(stage, lambda at: True)
 
 
+def fail_and_cut_off(stage: Stage, times: int) -> None:
+    """Let one call fail, and stop what takes the restore back; the failing call and the stop are drawn at random."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    drawn = random.Random(seed)
+    calls = len(stage.calls_of_a_restore())
+    ends = set()
+    for _ in range(times):
+        failing = drawn.randrange(calls)
+        where = (failing, failing + 1 + drawn.randrange(drawn.choice([3, 30, calls])))
+        how = {"done": drawn.random() < 0.5, "after": drawn.random() < 0.5}
+        scene = stage.scene()
+        try:
+            workspace = scene.reopen(stage.failing_then_crashing(*where, **how))
+            workspace.restore(workspace.plan(stage.target, stage.known))
+        except (Crash, JumarError) as error:
+            ends.add(type(error))
+        scene.reopen(stage.counting())
+        check_as_before_or_after(scene, (where, how))
+    assert {Crash, RestoreFailed} <= ends
+
+
+def test_a_restore_that_fails_and_is_cut_off_while_it_is_taken_back_is_taken_back_later(stage: Stage) -> None:
+    fail_and_cut_off(stage, 100)
+
+
+@pytest.mark.sweep
+def test_restores_that_fail_and_are_cut_off_everywhere_are_taken_back_later(stage: Stage) -> None:
+    fail_and_cut_off(stage, 1500)
+
+
 def recoveries_cut_off(stage: Stage, at: int, after: bool, *, first: int = 0, every: int = 1) -> int:
     """Stop the recovery of one restore at its calls, and recover once more; where it came to its end."""
     for number in count(first, every):
@@ -195,6 +232,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from jumar.workspace.calls import FileCalls
+from jumar.errors import JumarError, RestoreFailed
 from jumar.workspace.objects import Objects
 from jumar.workspace.workspace import Workspace
 from tests.workspace.crashing import Counting

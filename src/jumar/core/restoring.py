@@ -43,14 +43,16 @@ class Step(Struct, frozen=True):
 
 
 class Coverage(Struct, frozen=True):
-    """Which paths a restore is about, as two questions asked with a path and whether it is a folder.
+    """Which paths a restore is about, as questions; the first two are asked with whether the path is a folder's.
 
     `wants`: the target would have captured it, by its own frozen rules and scope, and it was asked for.  `ignored`: the
-    rules of the last known snapshot leave it out.
+    rules of the last known snapshot leave it out.  `named`: it is in the scope itself, and not just on the way to what
+    is; a folder on the way comes and goes with what it holds, but its mode is none of the restore's business.
     """
 
     wants: Callable[[bytes, bool], bool]
     ignored: Callable[[bytes, bool], bool]
+    named: Callable[[bytes], bool]
 
 
 class Outcome(StrEnum):
@@ -178,6 +180,8 @@ class _Judge:
         if missing is not None and either is not None:
             return Verdict.UNCAPTURED, missing
         if either is None or not self._coverage.wants(path, either.kind is EntryKind.DIR):
+            return None
+        if _is_folder(target) and _is_folder(current) and not self._coverage.named(path):
             return None
         unseen = _lookup(self._unseen, path, above=current is None)
         if unseen is not None:

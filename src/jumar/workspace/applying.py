@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
-from jumar.core.file_operations import OWNER_MAY_CHANGE, OWNER_ONLY, SLOT_PREFIX, Act, Operation
-from jumar.core.restoring import Outcome, PathOutcome, shown
-from jumar.core.trees import EntryKind, join
+from jumar.core.file_operations import OWNER_MAY_CHANGE, OWNER_ONLY, Act, Operation
+from jumar.core.restoring import Outcome, PathOutcome
+from jumar.core.trees import EntryKind
 from jumar.errors import JumarError
 from jumar.workspace.calls import MAKING
 from jumar.workspace.folders import NO_FOLDER, Folders
+from jumar.workspace.slots import keep, older_slot, touched_folders
+from jumar.workspace.undoing import Undoer
 
 _TOGETHER = 32  # files written before the first of them is waited for: the disk takes them in one go
 _FILLED = (Act.SWAP, Act.PLACE)
@@ -125,6 +127,9 @@ class Applier:
                 failed[operation.path] = structs.replace(outcome, outcome=Outcome.FAILED)
             if not skip:
                 break
+            if operation.slot and outcome.outcome is Outcome.FAILED:
+                # A call may fail and have been carried out all the same: what was moved is looked for, and put back.
+                Undoer(self._folders).undo([operation], applied=True)
         self.sync(operations)
         return failed
 
@@ -233,7 +238,7 @@ class Applier:
         self._aside(_older(operation))
         try:
             self._place(operation)
-        except (OSError, Touched):
+        except Touched:
             self._put_back(older_slot(operation), operation.path)
             raise
 
@@ -312,24 +317,5 @@ def _closed_in_the_end(operations: Iterable[Operation]) -> dict[bytes, int]:
     }
 
 
-def older_slot(operation: Operation) -> bytes:
-    """Where the old file waits when it can't change places with the new one at once."""
-    return operation.slot + b"-old"
-
-
 def _older(operation: Operation) -> Operation:
     return Operation(Act.ASIDE, operation.path, operation.before, None, older_slot(operation))
-
-
-def keep(folders: Folders, slot: bytes) -> str:
-    """Give what is in a slot a name that nobody empties; answers its path for people."""
-    folder, _, name = slot.rpartition(b"/")
-    kept = join(folder, SLOT_PREFIX + b"kept-" + name.removeprefix(SLOT_PREFIX))
-    folders.move(slot, kept)
-    return shown(kept)
-
-
-def touched_folders(operations: Iterable[Operation]) -> set[bytes]:
-    """The folders in which operations give or take names."""
-    paths = (path for each in operations for path in (each.path, each.slot) if path)
-    return {path.rpartition(b"/")[0] for path in paths}

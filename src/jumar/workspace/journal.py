@@ -38,9 +38,10 @@ class Stage(IntEnum):
 
 
 class Record(Struct, frozen=True):
-    """What the journal says: the workspace's root, the snapshots' digests, and the operations in order."""
+    """What the journal says: the workspace's root, the restore's own name, two digests, and the operations in order."""
 
     root: bytes
+    name: str
     stage: Stage
     target: bytes
     safety: bytes

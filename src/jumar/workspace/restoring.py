@@ -136,18 +136,20 @@ class Restorer:
 
     def _carry_out(self, plan: Plan, steps: tuple[Step, ...], safety: bytes, *, skip: bool) -> dict[bytes, PathOutcome]:
         name = secrets.token_hex(8)
-        self._objects.pin(safety, f"restore:{name}")
-        with Folders(self._root, self._calls) as folders:
+        self._objects.pin(safety, _pin(name))
+        with _explained(), Folders(self._root, self._calls) as folders:
             todo = operations(steps, lambda path: find(self._objects.load, plan.target.root, path), folders.entry, name)
             target = digest_of(pack_snapshot(plan.target))
-            undertaking = _Undertaking(self.journal, Record(self._root, Stage.STAGING, target, safety, tuple(todo)))
+            record = Record(self._root, name, Stage.STAGING, target, safety, tuple(todo))
+            undertaking = _Undertaking(self.journal, record)
             applier = Applier(folders, self._objects.parts)
             try:
                 failed = undertaking.apply(applier, skip=skip)
                 failed |= self._changed_again(plan, steps, failed)
                 undertaking.reach(Stage.DONE)
             except (Exception, KeyboardInterrupt) as error:
-                undertaking.take_back(folders, error)
+                if not undertaking.take_back(folders, error):
+                    self._objects.unpin(safety, _pin(name))
                 raise
             try:
                 applier.clean(undertaking.record.operations)
@@ -181,7 +183,8 @@ class Restorer:
             return self._recover()
 
     def _recover(self) -> Recovered | None:
-        record = self.journal.read()
+        with _explained():
+            record = self.journal.read()
         if record is None:
             return None
         try:
@@ -193,7 +196,10 @@ class Restorer:
                     undoer.undo(record.operations, applied=record.stage is Stage.APPLYING)
         except OSError as error:
             raise _not_taken_back(record, error) from error
-        self.journal.clear()
+        if record.stage is not Stage.DONE and not undoer.left:
+            self._objects.unpin(record.safety, _pin(record.name))
+        with _explained():
+            self.journal.clear()
         return Recovered(record.stage is Stage.DONE, tuple(undoer.left))
 
     @contextmanager
@@ -209,14 +215,19 @@ class _Undertaking:
 
     def __init__(self, journal: Journal, record: Record) -> None:
         self._journal = journal
+        self._begun = False  # the journal is surely there: before that nothing may be touched, be it to take back
+        self._heading = record.stage  # the stage that the journal may have reached, whatever came of writing it
         self.record = record
 
     def reach(self, stage: Stage) -> None:
+        """Have the journal say that the restore has come to `stage`."""
         self._write(stage, self.record.operations)
 
     def _write(self, stage: Stage, todo: tuple[Operation, ...]) -> None:
         record = structs.replace(self.record, stage=stage, operations=todo)
+        self._heading = stage
         self._journal.write(record)
+        self._begun = True
         self.record = record
 
     def apply(self, applier: Applier, *, skip: bool) -> dict[bytes, PathOutcome]:
@@ -229,13 +240,32 @@ class _Undertaking:
         _give_up(failed, skip=skip)
         return failed
 
-    def take_back(self, folders: Folders, why: BaseException) -> None:
-        """Undo what was done so far."""
+    def take_back(self, folders: Folders, why: BaseException) -> list[PathOutcome]:
+        """Undo what was done so far; the paths that others changed meanwhile."""
+        undoer = Undoer(folders)
         try:
-            Undoer(folders).undo(self.record.operations, applied=self.record.stage is not Stage.STAGING)
+            if self._heading is Stage.DONE:  # else a crash on the way back would be taken for one on the way out
+                self.reach(Stage.APPLYING)
+            if self._begun:
+                undoer.undo(self.record.operations, applied=self.record.stage is not Stage.STAGING)
+            self._journal.clear()
         except OSError as error:
             raise _not_taken_back(self.record, error) from why
-        self._journal.clear()
+        return undoer.left
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise what the system refuses as an error that says what became of the files."""
+    try:
+        yield
+    except OSError as error:
+        raise RestoreFailed(f"the files can't be put back ({error})") from error
+
+
+def _pin(name: str) -> str:
+    """Why a safety snapshot is kept: a restore of this name was made from it on."""
+    return f"restore:{name}"
 
 
 _WORK = (Verdict.WRITE, Verdict.DELETE)
@@ -258,6 +288,7 @@ def _coverage(target: Snapshot, known: Snapshot | None, paths: tuple[bytes, ...]
     return Coverage(
         wants=lambda path, is_dir: asked(path) and boundary.would_capture(path, is_dir),
         ignored=lambda path, is_dir: rules is not None and rules.ignores(path, is_dir),
+        named=_asked(target.scope),
     )
 
 

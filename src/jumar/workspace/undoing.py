@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from jumar.core.file_operations import OWNER_MAY_CHANGE, OWNER_ONLY, Act, Operation
 from jumar.core.restoring import Outcome, PathOutcome
 from jumar.core.trees import MODE_BITS, Entry, EntryKind
-from jumar.workspace.applying import keep, older_slot, touched_folders
 from jumar.workspace.folders import NO_FOLDER, Folders
+from jumar.workspace.slots import keep, older_slot, touched_folders
 
 
 class Undoer:
