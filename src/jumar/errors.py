@@ -159,7 +159,7 @@ class RunEnded(Refused):
 
     code = "run-ended"
     default_safe = "The run stands as it is."
-    default_hint = "Its output: `jumar show RUN`."
+    default_hint = "Look at what it did with `jumar show RUN`."
 
 
 class CannotReopen(Refused):

@@ -128,6 +128,7 @@ def test_an_answer_in_json_tells_the_verdict_how_the_run_stands_and_what_is_next
         "status": "QUEUED",
         "still_open": 0,
         "resume_from": None,
+        "reason": None,
         "next": [f"jumar resume {run[-8:]}"],
     }
 
@@ -197,7 +198,7 @@ def test_after_an_attempt_that_may_have_happened_the_next_one_is_asked_for_anew_
     uncertain = desk.here("resume", run)
     assert uncertain.code == 3
     assert "did shaky.1 happen?" in uncertain.out
-    assert 'call     shaky {"cents":900}' in uncertain.out, "what was sent is what may have happened"
+    assert 'call          shaky {"cents":900}' in uncertain.out, "what was sent is what may have happened"
     assert desk.here("resolve", run, "shaky.1", "--not-happened").code == 0
     again = desk.here("resume", run)
     assert again.code == 3

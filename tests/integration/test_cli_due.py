@@ -45,7 +45,10 @@ def test_every_run_that_can_go_on_is_resumed_with_a_line_each_and_0_where_all_ar
 def test_where_nothing_is_due_it_says_so_and_ends_with_0(desk: Desk) -> None:
     desk.begin("settles")
     done = desk.here("resume", "--due")
-    assert (done.code, done.out) == (0, "No run of this app can go on by itself.\n")
+    assert (done.code, done.out.splitlines()) == (
+        0,
+        ["No run of this app can go on by itself.", "asking   1 run waits for a person: jumar requests"],
+    )
     in_json = desk.here("resume", "--due", "--json")
     assert (in_json.code, in_json.json) == (0, [])
 
@@ -95,7 +98,13 @@ def test_paused_runs_and_those_of_other_harnesses_are_left_alone(desk: Desk) -> 
     desk.here("answer", foreign, "ask.1", "yes")
     desk.here("pause", paused)
     done = desk.here("resume", "--due")
-    assert (done.code, done.out) == (0, "No run of this app can go on by itself.\n")
+    assert (done.code, done.out.splitlines()) == (
+        0,
+        [
+            "No run of this app can go on by itself.",
+            "others   1 run can go on, of an agent that this app does not have",
+        ],
+    )
     assert desk.view(paused)["run"]["status"] == "PAUSED"
     assert desk.here("resume", "--due", "--app", "desk:other").code == 0
     assert desk.view(foreign)["run"]["status"] == "COMPLETED"
@@ -149,7 +158,7 @@ def test_what_is_due_needs_the_agents_code(desk: Desk) -> None:
 
 def test_a_failed_run_that_is_resumed_by_its_id_makes_the_call_again_that_it_failed_with(desk: Desk) -> None:
     run = desk.begin("tries_again", code=1)
-    assert "the calls it failed with are made again" in desk.here("show", run).out
+    assert "Then resume it: mend.1, which it failed with, is made again" in desk.here("show", run).out
     (desk.folder / "mended").touch()
     resumed = desk.here("resume", run, "--json")
     assert (resumed.code, resumed.json["output"]) == (0, "site")

@@ -117,7 +117,7 @@ def test_resuming_a_finished_run_is_refused_with_4(site: Site) -> None:
     assert done.code == 4
     assert "completed" in done.err
     assert "The run stands as it is." in done.err
-    assert "Its output: `jumar show" in done.err
+    assert "Look at what it did with `jumar show" in done.err
 
 
 def test_a_failed_run_that_is_resumed_unmended_fails_again_with_1(site: Site) -> None:

@@ -78,9 +78,10 @@ def test_show_marks_what_failed_what_is_uncertain_and_what_it_cost(ran: Site) ->
 def test_show_ends_with_the_commands_to_type_next(ran: Site) -> None:
     short = _waiting_run(ran)[-8:]
     at_store = "--store sqlite:///runs.db"
-    assert [line[line.index("jumar") :] for line in _show(ran).rstrip().splitlines()[-3:]] == [
+    assert [line[line.index("jumar") :] for line in _show(ran).rstrip().splitlines()[-4:]] == [
         f"jumar resolve {short} fix.send.1 --happened JSON {at_store}",
         f"jumar resolve {short} fix.send.1 --not-happened {at_store}",
+        f"jumar reject {short} fix.send.1 {at_store}",
         f"jumar resume {short} --app MODULE:HARNESS {at_store}",
     ]
     with_app = ran.here("show", short, "--app", "site_app:quick").out
@@ -138,8 +139,8 @@ def test_show_of_a_failed_run_says_how_to_go_on(tmp_path: Path) -> None:
     site = Site(tmp_path)
     assert site.here("run", "site_app:harness:fails_in_a_call").code == 1
     text = site.here("show", "last", *STORE).out
-    assert "hint     Catch it and decide what to do instead, or let the run fail." in text
-    assert "Mend the cause, then resume it" in text
+    assert "Mend the cause. Then resume it: lose.1, which it failed with, is made again" in text
+    assert "Catch it" not in text, "there is one way out, and not two"
     assert text.rstrip().splitlines()[-1].startswith("  then  jumar resume ")
 
 
@@ -149,8 +150,9 @@ def test_show_of_a_waiting_run_says_what_to_look_up_where_the_call_may_have_acte
     text = _show(ran, COLUMNS="40")
     at = text[text.index("now  ") :].splitlines()
     assert at[1].split(maxsplit=1) == ["call", 'send {"to":"shop"}']
-    assert at[2].startswith("  attempt  1, started ")
-    assert at[3].split() == ["key", call["idempotency_key"]], "a key is never cut"
+    assert at[2].startswith("  attempt       1, started ")
+    assert at[3].split(maxsplit=1) == ["reason", "RuntimeError: the line went dead"]
+    assert at[4].split() == ["key", call["idempotency_key"]], "a key is never cut"
 
 
 def test_show_after_an_answer_says_which_by_whom_and_with_which_note(tmp_path: Path) -> None:

@@ -90,7 +90,15 @@ def test_show_and_runs_say_what_a_run_waits_for(
         ("asks_of_many", ["answer {} ask.1 JSON", "resume {}"]),
         ("asks_until", ["answer {} ask.1 yes", "answer {} ask.1 no", "resume {}"]),
         ("sleeps", ["resume {}"]),
-        ("wires", ["resolve {} wire.1 --happened JSON", "resolve {} wire.1 --not-happened", "resume {}"]),
+        (
+            "wires",
+            [
+                "resolve {} wire.1 --happened JSON",
+                "resolve {} wire.1 --not-happened",
+                "reject {} wire.1",
+                "resume {}",
+            ],
+        ),
         ("posts", ["resume {}"]),
     ],
 )

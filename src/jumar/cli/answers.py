@@ -8,7 +8,7 @@ from rich.text import Text
 
 from jumar.cli.folding import states
 from jumar.cli.heading import json_text, usage_of
-from jumar.cli.screen import Screen, Signs, cells
+from jumar.cli.screen import Screen, cells
 from jumar.cli.times import when
 from jumar.cli.tree import CallRow, FoldRow, StepRow
 from jumar.cli.words import answer_to, decided, found, is_turn, said
@@ -38,7 +38,7 @@ _STATES = {
     "FAILED": ("failed", "red", ""),
     "UNCERTAIN": ("uncertain", "bold yellow", "may have happened"),
     "STARTED": ("open", "bold blue", "under way"),
-    "PLANNED": ("open", "cyan", "to be tried again"),
+    "PLANNED": ("open", "cyan", "planned"),
     "AWAITING": ("open", "yellow", "waits"),
     "REJECTED": ("failed", "red", "rejected"),
     "COMPENSATED": ("done", "magenta", "undone"),
@@ -124,7 +124,16 @@ class Answers:
             return "sent, and its answer never recorded"
         if call.state == "AWAITING":
             return self._awaits(call)
+        if call.state == "PLANNED":
+            return self._planned(call)
         return _STATES.get(call.state, ("", "", call.state.lower()))[2]
+
+    def _planned(self, call: CallView) -> str:
+        if (
+            call.error is None and self._live and call.effect == "read"
+        ):  # of which nothing is recorded before its result
+            return "under way"
+        return "planned" if call.error is None and call.attempt == 0 else "to be tried again"
 
     def _awaits(self, call: CallView) -> str:
         asked = self._asked.get(call.call_id)
@@ -172,14 +181,21 @@ def _mark(call: CallView) -> str:
     return " ".join(map(str, [args.get("name", ""), *(args.get("refs") or ())])).strip()
 
 
-def legend(signs: Signs, calls: Iterable[CallView]) -> Text:
-    """What the signs mean that were used."""
+def legend(screen: Screen, calls: Iterable[CallView]) -> list[Text]:
+    """What the signs mean that were used, on lines that fit the screen."""
+    signs = screen.signs
     calls = list(calls)
     used = {_SIGNS[_kind(call)][0] for call in calls}
     entries = [f"{getattr(signs, sign)} {_word(sign, calls)}" for sign in _LEGEND if sign in used]
     if any(map(_was_uncertain, calls)):
         entries.append(f"{signs.done}{signs.uncertain} was uncertain")
-    return Text("   ".join(entries), "dim")
+    lines: list[str] = []
+    for entry in entries:
+        if lines and cells(f"{lines[-1]}   {entry}") <= screen.width:
+            lines[-1] += f"   {entry}"
+        else:
+            lines.append(screen.cut(entry, screen.width))
+    return [Text(line, "dim") for line in lines]
 
 
 def _word(sign: str, calls: Iterable[CallView]) -> str:

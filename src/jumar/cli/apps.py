@@ -50,7 +50,10 @@ def load_agent(target: str) -> tuple[str, Harness, str]:
     """The app's own name, the harness and the agent's name that `MODULE:HARNESS:AGENT` names."""
     app, _, agent = target.rpartition(":")
     if not agent or ":" not in app:
-        raise UsageError(f"{target!r} is no {_AGENT}", hint="Name all three, as in `jumar run site:harness:repair`.")
+        raise UsageError(
+            f"{target!r} is no {_AGENT}",
+            hint="Name all three, as in `jumar run site:harness:repair`, or the agent alone beside --app or JUMAR_APP.",
+        )
     harness = load_harness(app)
     return app, harness, _agent(harness, app, agent)
 

@@ -7,17 +7,13 @@ from typing import Any
 
 from jumar.cli.lines import NextStep
 from jumar.cli.options import Options
+from jumar.cli.settling import is_timeout, still_may
 from jumar.cli.times import when
 from jumar.cli.words import json_of
 from jumar.harness.results import RunInfo, WaitingOn
 
 _MOST_CHOICES = 8  # choices that have a command each
-
-# What "it did not happen" has to wait for, in the words of the settings that make it long or short.
-STILL_MAY = (
-    "the attempt itself may go on (for its timeout, or stall_timeout, 600 s by default, where the tool has none), and "
-    "after that what it sent may still act (for settle, two lease_ttl by default)"
-)
+_PROBED = {"Unknown": "it does not know", "NotHappened": "it did not happen so far", "Happened": "it happened"}
 
 
 def question(asked: WaitingOn) -> str:
@@ -29,21 +25,45 @@ def question(asked: WaitingOn) -> str:
     return f"{asked.call_id} asks: {asked.question}" if asked.question else f"{asked.call_id} needs an answer"
 
 
-def step_for(options: Options, short: str, asked: WaitingOn, now: int, *, says: str) -> NextStep:
-    """What is asked and how to answer it; `says` is put before the moment since when."""
+def step_for(options: Options, short: str, asked: WaitingOn, now: int, *, says: str, remakes: bool = True) -> NextStep:
+    """What is asked and how to answer it; `says` is put before the moment since when.  `remakes` says that the run
+    would make a call again that did not happen.
+    """
     reason = f"{says}, since {when(asked.since, now)}: {question(asked)}"
-    return NextStep(reason, commands_for(options, short, asked), facts_for(asked, now))
+    return NextStep(reason, commands_for(options, short, asked, remakes=remakes), facts_for(asked, now))
 
 
-def late_step(options: Options, short: str, run: RunInfo, asked: Sequence[WaitingOn], now: int) -> NextStep:
-    """It is known of these calls that they did not happen, and too early to act on it."""
+def late_step(
+    options: Options, short: str, run: RunInfo, asked: Sequence[WaitingOn], now: int, *, says: str = "It"
+) -> NextStep:
+    """It is known of these calls that they did not happen, and the run goes on by itself once that is certain."""
     assert run.wake_at is not None
-    reason = (
-        f"It waits about {run.waiting_on} until {when(run.wake_at, now)}: it did not happen so far, but until then "
-        f"{STILL_MAY}."
+    names = ", ".join(each.call_id for each in asked)
+    probed = [each.probed_at for each in asked if each.probed == "NotHappened"]
+    by = f", says the probe, at {when(max(probed), now)}" if probed else ""
+    tools, errors = {each.tool for each in asked}, {each.reason for each in asked}
+    timing = options.timing(tools.pop()) if len(tools) == 1 else None
+    error = errors.pop() if len(errors) == 1 else None
+    moment = when(run.wake_at, now)
+    if run.wake_at > now:
+        reason = (
+            f"{says} waits about {names} until {moment} and then goes on by itself, with nobody's answer: it did not "
+            f"happen so far{by}, but until then {still_may(timing, error)}."
+        )
+    else:
+        reason = (
+            f"{says} waited about {names} until {moment}, and goes on when it is resumed, with nobody's answer: it did "
+            f"not happen{by}."
+        )
+    commands = tuple(command for each in asked for command in _otherwise(options, short, each))
+    return NextStep(reason, commands, tuple(fact for each in asked for fact in facts_for(each, now)))
+
+
+def _otherwise(options: Options, short: str, asked: WaitingOn) -> tuple[tuple[str, str], ...]:
+    return (
+        ("if it happened after all", _happened(options, short, asked)),
+        ("to leave it at that", options.command("reject", short, asked.call_id, app=False)),
     )
-    late = tuple(("if it happened after all", _happened(options, short, each)) for each in asked)
-    return NextStep(reason, late, tuple(fact for each in asked for fact in facts_for(each, now)))
 
 
 def is_settling(run: RunInfo, asked: Sequence[WaitingOn]) -> bool:
@@ -52,31 +72,36 @@ def is_settling(run: RunInfo, asked: Sequence[WaitingOn]) -> bool:
     """
     names = set((run.waiting_on or "").split(", "))
     return (
-        run.wake_at is not None
+        run.status == "WAITING"
+        and run.wake_at is not None
         and bool(asked)
         and all(each.kind == "resolve" and each.call_id in names for each in asked)
         and len(names) == len({each.call_id for each in asked})
     )
 
 
-def commands_for(options: Options, short: str, asked: WaitingOn) -> tuple[tuple[str, str], ...]:
+def commands_for(
+    options: Options, short: str, asked: WaitingOn, *, remakes: bool = True
+) -> tuple[tuple[str, str], ...]:
     """The commands that answer, each with what it says."""
     call = asked.call_id
+    reject = options.command("reject", short, call, app=False)
     if asked.kind == "approval":
         return (
             ("yes", options.command("approve", short, call, app=False)),
             ("yes, changed", options.command("approve", short, call, "--args", "JSON", app=False)),
-            ("no", options.command("reject", short, call, app=False)),
+            ("no", reject),
         )
     if asked.kind == "ask":
         choices = asked.choices or ()
         if 0 < len(choices) <= _MOST_CHOICES:
             return tuple((each, options.command("answer", short, call, _typed(each), app=False)) for each in choices)
         return (("answer", options.command("answer", short, call, "JSON", app=False)),)
-    return (
-        ("yes", _happened(options, short, asked)),
-        ("no", options.command("resolve", short, call, "--not-happened", app=False)),
-    )
+    not_happened = options.command("resolve", short, call, "--not-happened", app=False)
+    yes = ("yes", _happened(options, short, asked))
+    if not remakes:
+        return yes, ("no", not_happened)
+    return yes, ("no, again", not_happened), ("no, leave it", reject)
 
 
 def _happened(options: Options, short: str, asked: WaitingOn) -> str:
@@ -93,10 +118,26 @@ def facts_for(asked: WaitingOn, now: int) -> tuple[tuple[str, str], ...]:
     if asked.kind == "ask":
         return _about_question(asked, now)
     sends = ("call", f"{asked.tool} {json_of(asked.args)}")
+    reason = (("reason", asked.reason),) if asked.reason else ()
     if asked.kind == "approval":
         again = (("attempt", f"{asked.attempt}, after one of {_at(asked, now)}"),) if asked.attempt > 1 else ()
-        return (sends, *again)
-    return (sends, ("attempt", f"{asked.attempt}, started {_at(asked, now)}"), ("key", asked.idempotency_key))
+        return (sends, *again, *reason)
+    attempt = ("attempt", f"{asked.attempt}, started {_at(asked, now)}")
+    return (sends, attempt, *reason, *_probe(asked, now), ("key", asked.idempotency_key), *_advice(asked))
+
+
+def _probe(asked: WaitingOn, now: int) -> tuple[tuple[str, str], ...]:
+    if asked.probed is None:
+        return ()
+    return (("probe", f"{_PROBED.get(asked.probed, asked.probed)}, at {when(asked.probed_at, now)}"),)
+
+
+def _advice(asked: WaitingOn) -> tuple[tuple[str, str], ...]:
+    """What a tool can be told, so that nobody need be asked about such an exception again."""
+    if asked.reason is None or is_timeout(asked.reason):  # which says nothing about what was done
+        return ()
+    kind = asked.reason.partition(":")[0]
+    return (("later", f"where {kind} means that nothing was done, list it in {asked.tool}'s errors= or not_applied="),)
 
 
 def _at(asked: WaitingOn, now: int) -> str:

@@ -37,9 +37,9 @@ def resume_due(harness: Harness, options: Options, limit: int) -> int:
     if options.json:
         write_json(ended.found)
     elif not ended.codes:
-        from jumar.cli.screen import out
+        from jumar.cli.idle import print_idle
 
-        out().print("No run of this app can go on by itself.")
+        print_idle(harness, options, now_ms())
     return worst(ended.codes)
 
 

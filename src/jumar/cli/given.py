@@ -20,7 +20,7 @@ _FINAL = frozenset(status.name for status in FINAL)
 @dataclass(frozen=True)
 class Given:
     """An answer that is recorded: about which call, the verdict's own name and its words; what it changed in the call's
-    arguments; and from when on (ms since 1970) the run goes on after it.
+    arguments; from when on (ms since 1970) the run goes on after it; and what the call's last attempt ended with.
     """
 
     run_id: str
@@ -30,6 +30,7 @@ class Given:
     changed: str = ""
     resume_from: int | None = None
     since: str = ""
+    reason: str | None = None
 
 
 def tell_given(harness: Harness, options: Options, given: Given) -> None:
@@ -48,6 +49,7 @@ def tell_given(harness: Harness, options: Options, given: Given) -> None:
                 "call_id": given.call_id,
                 "verdict": given.verdict,
                 "status": None if run is None else run.status,
+                "reason": given.reason,
                 "still_open": open_still,
                 "resume_from": given.resume_from,
                 "next": [command for _, command in next_],
@@ -63,6 +65,8 @@ def tell_given(harness: Harness, options: Options, given: Given) -> None:
     wrapped_line(screen, "recorded", f"call {given.call_id} of run {short} {given.words}", "green")
     if given.changed:
         wrapped_line(screen, "with", given.changed)
+    if given.reason:
+        wrapped_line(screen, "reason", given.reason)
     stands = _stands(run)
     if stands:
         wrapped_line(screen, "run", stands)

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from jumar import errors
 from jumar.cli.lines import INDENT, STATUS_STYLES
 from jumar.cli.screen import Screen, cells
 from jumar.cli.times import ago, lasted, moment
@@ -62,7 +61,7 @@ def heading(screen: Screen, view: RunView, now: int, end: int) -> list[tuple[str
 
 
 def _status(screen: Screen, run: RunInfo, width: int) -> list[tuple[str, Text]]:
-    """How the run stands; an error beside it where it fits, else whole on lines of its own, and Jumar's hint on it."""
+    """How the run stands; an error beside it where it fits, else whole on lines of its own."""
     status = Text(run.status, f"bold {STATUS_STYLES.get(run.status, '')}")
     told = _order(run)
     if told:
@@ -71,10 +70,8 @@ def _status(screen: Screen, run: RunInfo, width: int) -> list[tuple[str, Text]]:
         return [("status", status)]
     text = f"{run.error_type}: {run.error_message}"
     if "\n" not in text and cells(screen.clean(text)) + cells(status) + 2 <= width:
-        lines = [("status", status.append(f"  {screen.clean(text)}", "red"))]
-    else:
-        lines = [("status", status), *_wrapped(screen, "error", text, "red", width)]
-    return lines + _wrapped(screen, "hint", _hint(run.error_type), "cyan", width)
+        return [("status", status.append(f"  {screen.clean(text)}", "red"))]
+    return [("status", status), *_wrapped(screen, "error", text, "red", width)]
 
 
 def _order(run: RunInfo) -> str:
@@ -92,14 +89,6 @@ def _is_loop(view: RunView) -> bool:
 def _wrapped(screen: Screen, label: str, text: str, style: str, width: int) -> list[tuple[str, Text]]:
     parts = [part for line in text.splitlines() for part in screen.wrapped(screen.clean(line), width)]
     return [("" if number else label, Text(part, style)) for number, part in enumerate(parts)]
-
-
-def _hint(error_type: str) -> str:
-    """What Jumar says to do next about an error of its own; nothing where that is to look at the run."""
-    kind = getattr(errors, error_type, None)
-    if not (isinstance(kind, type) and issubclass(kind, errors.JumarError)):
-        return ""
-    return "" if "jumar show" in kind.default_hint else kind.default_hint
 
 
 def _took(view: RunView, end: int) -> str:

@@ -11,7 +11,7 @@ from jumar.cli import exits
 from jumar.cli.options import Options
 from jumar.errors import JumarError, UsageError
 
-_COMMAND = re.compile(r"`jumar (show|resume|runs|doctor)( RUN)?`")
+_COMMAND = re.compile(r"`jumar (show|resume|cancel|pause|runs|requests|doctor)( RUN)?`")
 _LABELS = ("what happened", "safe now", "next")
 _STYLES = ("bold red", "green", "cyan")
 

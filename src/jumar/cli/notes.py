@@ -9,18 +9,21 @@ from jumar.cli.asked import is_settling, question
 from jumar.cli.progress import owner_name
 from jumar.cli.times import ago
 from jumar.cli.words import pending, to_be
-from jumar.harness.results import HolderView, RunInfo, WaitingOn
+from jumar.harness.results import CallView, HolderView, RunInfo, WaitingOn
 
 Note = tuple[str, str]  # text and style
 
 
 @dataclass(frozen=True)
 class Waits:
-    """What a run waits for beside its requests: the call that holds an identity, and whether it sleeps."""
+    """What a run waits for beside its requests: the call that holds an identity, the call that is to be tried again,
+    and whether it sleeps.
+    """
 
     asked: Sequence[WaitingOn] = ()
     holder: HolderView | None = None
     sleeps: bool = False
+    again: CallView | None = None
 
 
 def note_of(run: RunInfo, waits: Waits, now: int) -> Note:
@@ -63,6 +66,10 @@ def _waits(run: RunInfo, waits: Waits, now: int) -> str:
         about = "sleeps"
     elif waits.holder is not None:
         about = f"waits for {waits.holder.call_id} of run {waits.holder.run_id[-8:]}"
+    elif waits.again is not None and waits.again.error_class == "rate-limited":
+        about = f"rate-limited by {waits.again.call_id}"
+    elif waits.again is not None:
+        about = f"tries {waits.again.call_id} again"
     return about if run.wake_at is None else f"{about}, {_wakes(run.wake_at, now)}"
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from jumar.cli.apps import load_agent, load_harness
+from jumar.cli.settling import Timing
 from jumar.errors import UsageError
 from jumar.harness.harness import Harness
 from jumar.stores.opening import SQLITE
@@ -35,6 +36,15 @@ class Options:
         self.app: str | None = None
         self.json = False
         self.run: str | None = None
+        self.harness: Harness | None = None
+
+    def timing(self, tool: str) -> Timing | None:
+        """How long an attempt of a tool is reckoned with; None where the tool is not known here."""
+        spec = None if self.harness is None else self.harness.tools.get(tool)
+        if self.harness is None or spec is None:
+            return None
+        settings = self.harness.settings
+        return Timing(spec.policy.timeout, settings.stall_timeout, spec.policy.settle_ms(settings) / 1000)
 
     def wanted_app(self) -> str | None:
         """The app to use: the flag's, else JUMAR_APP."""
@@ -108,7 +118,7 @@ def opened(options: Options, *, code: bool = False, makes: bool = False) -> Iter
     if app is None or (options.store is not None and not code):
         harness = Harness(options.store)
     else:
-        with prints_aside(options):
+        with prints_aside(options), _store_will_do(needed=code or makes):
             harness = load_harness(app)
     with using_store(harness, options):
         if not makes:
@@ -117,8 +127,26 @@ def opened(options: Options, *, code: bool = False, makes: bool = False) -> Iter
 
 
 @contextmanager
+def _store_will_do(*, needed: bool) -> Iterator[None]:
+    """Where the code is not needed, an error of the app says how to look without it."""
+    try:
+        yield
+    except UsageError as error:
+        if not needed:
+            address = os.environ.get(_STORE_VARIABLE)
+            known = f" (here --store {shlex.quote(address)})" if address else ""
+            error.hint += f" To look at runs, --store ADDRESS{known} is enough: it needs no app."
+        raise
+
+
+@contextmanager
 def agent_of(options: Options, target: str) -> Iterator[tuple[Harness, str]]:
-    """The harness and the agent's name of `MODULE:HARNESS:AGENT`, whose app the next commands will name."""
+    """The harness and the agent's name of `MODULE:HARNESS:AGENT`, whose app the next commands will name; `AGENT` alone
+    is one of the app that is wanted.
+    """
+    app = options.wanted_app()
+    if app is not None and ":" not in target:
+        target = f"{app}:{target}"
     with prints_aside(options):
         options.app, harness, agent = load_agent(target)
     with using_store(harness, options):
@@ -138,14 +166,29 @@ def prints_aside(options: Options) -> Iterator[None]:
 @contextmanager
 def using_store(harness: Harness, options: Options) -> Iterator[None]:
     """Let the flag's store win over the harness's own, and close what was opened."""
+    options.harness = harness
     try:
         if options.store is None:
+            _tell_of_other_store(harness)
             yield
             return
         with harness.override(store=options.store):
             yield
     finally:
         harness.close()
+
+
+def _tell_of_other_store(harness: Harness) -> None:
+    """Say which store is used where the app's own is, and JUMAR_STORE names another."""
+    named, used = os.environ.get(_STORE_VARIABLE), harness.address
+    if not named or _place(named) == _place(used):
+        return
+    note = f"note: the store is the app's own, {used}; JUMAR_STORE ({named}) is not used, --store would be"
+    click.echo(note.encode("utf-8", "backslashreplace").decode(), err=True)
+
+
+def _place(address: str) -> str:
+    return str(Path(address.removeprefix(SQLITE)).resolve()) if address.startswith(SQLITE) else address
 
 
 def _require_database(harness: Harness) -> None:

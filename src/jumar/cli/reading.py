@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from jumar.core.states import CallKind
 from jumar.core.uncertain import sure_of_not_happened_at
 from jumar.errors import JumarError, NotStorable, RunNotFound, UsageError
 from jumar.harness.harness import Harness
-from jumar.harness.results import RunInfo, WaitingOn
+from jumar.harness.results import CallView, RunInfo, WaitingOn
 from jumar.harness.views import run_info, waiting_on
 
 _SHORT = 8  # characters; the last twelve of an id are random
@@ -61,7 +62,14 @@ def waits_of(harness: Harness, run: RunInfo) -> Waits:
     if sleep is not None and sleep.call_id in names:
         return Waits(sleeps=True)
     calls = harness.show(run.run_id).calls
+    if run.waiting_on is None:
+        return Waits(again=next(iter(tried_again(calls)), None))
     return Waits(holder=next((call.held_by for call in calls if call.held_by and call.call_id in names), None))
+
+
+def tried_again(calls: Iterable[CallView]) -> list[CallView]:
+    """The calls whose last attempt came to nothing, and that are to be tried again."""
+    return [call for call in calls if call.state == "PLANNED" and call.error is not None]
 
 
 def answered_call(harness: Harness, run_id: str, call: str) -> CallRecord | None:

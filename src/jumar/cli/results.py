@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jumar.cli.exits import exit_code
-from jumar.cli.lines import INDENT, STATUS_STYLES, NextStep, commands_of, line, print_step
+from jumar.cli.lines import INDENT, STATUS_STYLES, NextStep, commands_of, line, print_step, wrapped_line
 from jumar.cli.messages import write_json
 from jumar.cli.options import Options
 from jumar.cli.reading import info_of, output_json, short_id
 from jumar.cli.times import lasted, now_ms
 from jumar.cli.waiting import steps_of
 from jumar.cli.words import pending, to_be
+from jumar.errors import JumarError
 from jumar.harness.harness import Harness
 from jumar.harness.results import RunInfo, RunResult, WaitingOn
 
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from jumar.cli.screen import Screen
 
 
-def report(harness: Harness, result: RunResult[Any], options: Options) -> int:
-    """Print how a run stands after this process drove it; answers the exit code."""
+def report(harness: Harness, result: RunResult[Any], options: Options, *, told: bool = False) -> int:
+    """Print how a run stands after this process drove it; answers the exit code.  `told` says that whoever looks has
+    just seen what it failed with.
+    """
     output = output_json(harness, result.run_id) if result.status == "COMPLETED" else None
     asked: Sequence[WaitingOn] = ()
     steps: list[NextStep] = []
@@ -35,14 +38,14 @@ def report(harness: Harness, result: RunResult[Any], options: Options) -> int:
     else:
         view = harness.show(result.run_id)
         run, asked = view.run, view.waiting_on
-        steps = steps_of(options, short, view, now_ms())
+        steps = steps_of(options, short, view, now_ms(), error=result.error)
     if not is_kept:  # no other process will ever see the run
         steps = [NextStep(step.reason) for step in steps if run.status == "WAITING"]
     look = options.command("show", short, app=False) if is_kept else None
     if options.json:
         _as_json(result, output, steps, look)
     else:
-        _as_text(run, result, output, steps, look)
+        _as_text(run, result, output, steps, look, told=told)
     return exit_code(run, asked)
 
 
@@ -62,7 +65,7 @@ def _as_json(result: RunResult[Any], output: bytes | None, steps: list[NextStep]
 
 
 def _as_text(
-    run: RunInfo, result: RunResult[Any], output: bytes | None, steps: list[NextStep], look: str | None
+    run: RunInfo, result: RunResult[Any], output: bytes | None, steps: list[NextStep], look: str | None, *, told: bool
 ) -> None:
     from rich.text import Text
 
@@ -70,8 +73,8 @@ def _as_text(
 
     screen = out()
     print_status(screen, run)
-    if result.error_type is not None:
-        line(screen, "error", Text(screen.clean(f"{result.error_type}: {result.error_message}"), "red"))
+    if result.error_type is not None and not told:
+        _print_error(screen, result)
     if output is not None:
         for number, part in enumerate(_fitted(output, screen.width - INDENT)):
             line(screen, "output" if number == 0 else "", Text(screen.clean(part)))
@@ -81,6 +84,16 @@ def _as_text(
         line(screen, "kept", Text("nowhere: the store was memory:; --store sqlite:///PATH keeps runs", "dim"))
     elif not steps or run.status == "FAILED":
         line(screen, "look", Text(look, "cyan"))
+
+
+def _print_error(screen: Screen, result: RunResult[Any]) -> None:
+    """What a run failed with, whole where that happened here; and what is safe, where the error is Jumar's own."""
+    error = result.error if isinstance(result.error, JumarError) else None
+    text = f"{result.error_type}: {result.error_message if error is None else error.what}"
+    for number, part in enumerate(text.splitlines()):
+        wrapped_line(screen, "" if number else "error", part, "red")
+    if error is not None:
+        wrapped_line(screen, "safe now", error.safe, "green")
 
 
 def print_status(screen: Screen, run: RunInfo) -> None:

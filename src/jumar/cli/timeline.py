@@ -55,7 +55,8 @@ def _print_calls(
     _Table(screen, view, rows, now, end).print()
     screen.print()
     shown = [row.call for row in rows if isinstance(row, CallRow)]
-    screen.print(legend(screen.signs, shown))
+    for signs in legend(screen, shown):
+        screen.print(signs)
     if len(shown) < len(view.calls):
         rest = f"{len(shown):,} of {len(view.calls):,} calls are shown; all of them: "
         screen.print(Text.assemble((rest, "dim"), (options.command("show", short, "--all", app=False), "cyan")))

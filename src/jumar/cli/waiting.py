@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jumar.cli.asked import STILL_MAY, is_settling, late_step, step_for
+from jumar.cli.asked import is_settling, late_step, step_for
+from jumar.cli.failed import failed_step
 from jumar.cli.lines import NextStep
 from jumar.cli.options import Options
 from jumar.cli.progress import owner_name
+from jumar.cli.reading import tried_again
+from jumar.cli.settling import still_may
 from jumar.cli.times import lasted, when
 from jumar.cli.words import answer_to, last_of, ordered, pending, to_be
 from jumar.harness.results import CallView, HolderView, RunInfo, RunView, WaitingOn
@@ -21,14 +24,25 @@ from jumar.harness.results import CallView, HolderView, RunInfo, RunView, Waitin
 MOST_STEPS = 10
 
 
-def steps_of(options: Options, short: str, view: RunView, now: int, *, most: int = MOST_STEPS) -> list[NextStep]:
-    """Why a run stands still and how to move it; nothing for one that has ended for good and left nothing open."""
+def steps_of(
+    options: Options,
+    short: str,
+    view: RunView,
+    now: int,
+    *,
+    most: int = MOST_STEPS,
+    error: BaseException | None = None,
+) -> list[NextStep]:
+    """Why a run stands still and how to move it; nothing for one that has ended for good and left nothing open.
+    `error` is what it failed with, where that happened here.
+    """
     run = view.run
     if run.status == "WAITING":
         return _ended(options, short, view, _bounded(options, short, _waits(options, short, view, now), most), now)
-    steps = _stands(options, short, view, now)
-    says = "Nobody knows yet" if run.status == "CANCELLED" else "It asks a person"
-    steps += [step_for(options, short, asked, now, says=says) for asked in view.waiting_on]
+    steps = _stands(options, short, view, now, error)
+    ended = run.status == "CANCELLED"
+    says = "Nobody knows yet" if ended else "It asks a person"
+    steps += [step_for(options, short, asked, now, says=says, remakes=not ended) for asked in view.waiting_on]
     return _bounded(options, short, steps, most)
 
 
@@ -45,10 +59,8 @@ def _bounded(options: Options, short: str, steps: list[NextStep], most: int) -> 
 
 def _waits(options: Options, short: str, view: RunView, now: int) -> list[NextStep]:
     run, asked = view.run, view.waiting_on
-    if is_settling(run, asked) and not _has_come(run, now):
-        return [late_step(options, short, run, asked, now)]
     if is_settling(run, asked):
-        asked = ()
+        return [late_step(options, short, run, asked, now)]
     steps = [step_for(options, short, each, now, says="It waits for a person") for each in asked]
     if run.wake_at is None:
         return steps
@@ -58,12 +70,8 @@ def _waits(options: Options, short: str, view: RunView, now: int) -> list[NextSt
     others = [_until(options, run, name, calls.get(name), view, now) for name in names if name not in covered]
     if names:
         return steps + others
-    return steps + [_until(options, run, "", call, view, now) for call in _tried_again(view.calls)]
-
-
-def _tried_again(calls: Sequence[CallView]) -> list[CallView | None]:
-    found = [call for call in calls if call.state == "PLANNED" and call.error is not None]
-    return [*found] or [None]
+    again: Sequence[CallView | None] = tried_again(view.calls) or [None]
+    return steps + [_until(options, run, "", call, view, now) for call in again]
 
 
 def _until(options: Options, run: RunInfo, name: str, call: CallView | None, view: RunView, now: int) -> NextStep:
@@ -83,12 +91,13 @@ def _until(options: Options, run: RunInfo, name: str, call: CallView | None, vie
         answer = answer_to(call, view.answers)
         by = f", as {answer.by} says" if answer is not None and answer.by else ""
         return NextStep(
-            f"It waits{about} until {when(run.wake_at, now)}: it did not happen so far{by}, but until then {STILL_MAY}."
+            f"It waits{about} until {when(run.wake_at, now)} and then goes on by itself: it did not happen so far{by}, "
+            f"but until then {still_may(options.timing(call.tool), call.error)}."
         )
     if call is not None and call.state == "PLANNED":
+        why = "it is rate-limited" if call.error_class == "rate-limited" else "its last attempt came to nothing"
         return NextStep(
-            f"It waits until {when(run.wake_at, now)}, when {call.call_id} is tried again: its last attempt came to "
-            f"nothing ({call.error})."
+            f"It waits until {when(run.wake_at, now)}, when {call.call_id} is tried again: {why} ({call.error})."
         )
     if call is not None and call.state == "AWAITING" and call.kind == "tool":
         return NextStep(f"It waited{about} for another call that does the same action; that one has ended.")
@@ -131,12 +140,12 @@ def _ended(options: Options, short: str, view: RunView, steps: list[NextStep], n
 # --- How a run stands that does not wait. ----------------------------------------------------------------------------
 
 
-def _stands(options: Options, short: str, view: RunView, now: int) -> list[NextStep]:
+def _stands(options: Options, short: str, view: RunView, now: int, error: BaseException | None) -> list[NextStep]:
     run = view.run
     resume = options.command("resume", short)
     order = pending(run)
     if run.status == "QUEUED":
-        return [NextStep(f"It is queued: no process drives it.{_denied(view)}", (("go on", resume),))]
+        return [NextStep(f"It is queued: no process drives it.{_denied(options, view)}", (("go on", resume),))]
     if run.status == "PAUSED":
         line = last_of(view.orders, "paused")
         since = f" since {when(line.at, now)}" if line is not None else ""
@@ -144,17 +153,8 @@ def _stands(options: Options, short: str, view: RunView, now: int) -> list[NextS
         return [
             NextStep(f"It is paused{since}{ordered(run)}. It goes on when it is resumed.", (("go on", resume), end))
         ]
-    if run.status == "FAILED" and run.error_type == "CallRejected":
-        reason = "A call that was rejected stays so: let the agent do something else then, and resume the run."
-        return [NextStep(reason, (("then", resume),))]
     if run.status == "FAILED":
-        return [
-            NextStep(
-                "Mend the cause, then resume it: the calls it failed with are made again, and what else is recorded is "
-                "not repeated.",
-                (("then", resume),),
-            )
-        ]
+        return [failed_step(resume, view, error)]
     if run.status != "RUNNING":
         return []
     owner = owner_name(run.owner)
@@ -180,12 +180,13 @@ def _obey(options: Options, short: str, order: str) -> tuple[str, str]:
     return f"{order} it", options.command(order, short, app=False)
 
 
-def _denied(view: RunView) -> str:
+def _denied(options: Options, view: RunView) -> str:
     """What is to be said about an answer that a call did not happen, while that is not yet acted on."""
     for call in view.calls:
         answer = answer_to(call, view.answers)
         if answer is not None and answer.verdict == "not-happened":
-            return f" {call.call_id} did not happen, but until that is certain {STILL_MAY}; resume waits for it."
+            may = still_may(options.timing(call.tool), call.error)
+            return f" {call.call_id} did not happen, but until that is certain {may}; resume waits for it."
     return ""
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import click
 import msgspec
 
-from jumar.cli.asked import STILL_MAY
 from jumar.cli.exits import DONE
 from jumar.cli.given import Given, tell_given
 from jumar.cli.options import Options, opened, with_app, with_json, with_store
-from jumar.cli.reading import answered_call, is_there, json_argument, not_happened_from, open_requests, short_id
+from jumar.cli.reading import answered_call, is_there, json_argument, not_happened_from, short_id
+from jumar.cli.requested import requested
+from jumar.cli.settling import still_may
 from jumar.cli.times import now_ms, when
 from jumar.cli.words import edits, json_of
 from jumar.core.verdicts import Happened, NotHappened
@@ -41,19 +42,18 @@ def approve(options: Options, run: str, call: str, given: str | None, by: str | 
 
     --args replaces its arguments, all of them; with --app they are checked against the tool. Answered once.
     """
-    args = None if given is None else _object(json_argument("--args", given))
     with _answering(options) as harness:
         run_id = _found(harness, options, run)
-        asked = _asked(harness, run_id, call, "approval")
-        harness.approve(run_id, call, args=args, by=by, note=note)
+        asked = requested(harness, options, run_id, call, "approval")
+        args = None if given is None else _object(json_argument("--args", given))
+        harness.approve(run_id, asked.call_id, args=args, by=by, note=note)
         changed = ""
-        if args is not None and asked is not None:
+        if args is not None:
             changed = edits(asked.args, args) or "the arguments that were asked for"
-        said = Given(run_id, _id(asked, call), "approve", "may be sent", changed=changed)
-        return _told(harness, options, said)
+        return _told(harness, options, Given(run_id, asked.call_id, "approve", "may be sent", changed=changed))
 
 
-@click.command(short_help="Keep a call that waits for approval from being sent.")
+@click.command(short_help="Keep a call from being sent, or from being sent again.")
 @_run
 @_call
 @_by
@@ -65,13 +65,17 @@ def approve(options: Options, run: str, call: str, given: str | None, by: str | 
 def reject(options: Options, run: str, call: str, by: str | None, note: str | None) -> int:
     """Keep a call that waits for approval from being sent.
 
-    The agent gets CallRejected, with the note, when the run is resumed. Answered once.
+    Of a call that may have happened it says that it did not, and is not to be made again. The agent gets CallRejected,
+    with the note, when the run is resumed. Answered once.
     """
     with _answering(options) as harness:
         run_id = _found(harness, options, run)
-        asked = _asked(harness, run_id, call, "approval")
-        harness.reject(run_id, call, by=by, note=note)
-        return _told(harness, options, Given(run_id, _id(asked, call), "reject", "is rejected"))
+        asked = requested(harness, options, run_id, call, "approval", "resolve")
+        harness.reject(run_id, asked.call_id, by=by, note=note)
+        if asked.kind == "approval":
+            return _told(harness, options, Given(run_id, asked.call_id, "reject", "is rejected"))
+        words = "did not happen, and is not made again"
+        return _told(harness, options, Given(run_id, asked.call_id, "reject", words, reason=asked.reason))
 
 
 @click.command(short_help="Answer a question.", context_settings={"ignore_unknown_options": True})
@@ -91,10 +95,10 @@ def answer(options: Options, run: str, call: str, value: str, by: str | None, no
     """
     with _answering(options) as harness:
         run_id = _found(harness, options, run)
-        asked = _asked(harness, run_id, call, "ask")
+        asked = requested(harness, options, run_id, call, "ask")
         meant = _meant(asked, value)
-        harness.answer(run_id, call, meant, by=by, note=note)
-        return _told(harness, options, Given(run_id, _id(asked, call), "value", f"is answered {json_of(meant)}"))
+        harness.answer(run_id, asked.call_id, meant, by=by, note=note)
+        return _told(harness, options, Given(run_id, asked.call_id, "value", f"is answered {json_of(meant)}"))
 
 
 @click.command()
@@ -117,21 +121,32 @@ def resolve(
 
     With --app the result is checked against the tool's type. Answered once; the run can then be resumed.
     """
-    verdict = _verdict(result, no)
+    if (result is None) is not no:
+        raise UsageError(
+            "resolve takes one of --happened JSON and --not-happened",
+            hint="With --happened give what the tool would have returned, null where it returns nothing.",
+        )
     with _answering(options) as harness:
         run_id = _found(harness, options, run)
-        asked = _asked(harness, run_id, call, "resolve")
+        asked = requested(harness, options, run_id, call, "resolve")
         before = is_there(harness, run_id)
-        harness.resolve(run_id, call, verdict, by=by, note=note)
+        harness.resolve(run_id, asked.call_id, _verdict(result), by=by, note=note)
         if not no:
-            return _told(harness, options, Given(run_id, _id(asked, call), "happened", "happened"))
+            given = Given(run_id, asked.call_id, "happened", "happened", reason=asked.reason)
+            return _told(harness, options, given)
         known = None
         with suppress(JumarError):  # the answer is recorded, whatever else cannot be read
-            record = answered_call(harness, run_id, call)
+            record = answered_call(harness, run_id, asked.call_id)
             known = not_happened_from(harness, record) if record is not None else None
         moment = known or (before.wake_at if before is not None else None)
         said = Given(
-            run_id, _id(asked, call), "not-happened", "did not happen", resume_from=moment, since=_from(moment)
+            run_id,
+            asked.call_id,
+            "not-happened",
+            "did not happen",
+            resume_from=moment,
+            since=_from(moment, still_may(options.timing(asked.tool), asked.reason)),
+            reason=asked.reason,
         )
         return _told(harness, options, said)
 
@@ -152,18 +167,6 @@ def _found(harness: Harness, options: Options, run: str) -> str:
     return run_id
 
 
-def _asked(harness: Harness, run_id: str, call: str, kind: str) -> WaitingOn | None:
-    """The open request that is meant, by the call's id or an end of it; None where the harness is to say why not."""
-    found = [each for each in open_requests(harness, run_id) if each.kind == kind]
-    same = [each for each in found if each.call_id == call]
-    named = same or [each for each in found if each.call_id.endswith(f".{call}")]
-    return named[0] if len(named) == 1 else None
-
-
-def _id(asked: WaitingOn | None, call: str) -> str:
-    return call if asked is None else asked.call_id
-
-
 def _object(data: bytes) -> dict[str, Any]:
     args = msgspec.json.decode(data)
     if isinstance(args, dict):
@@ -173,9 +176,9 @@ def _object(data: bytes) -> dict[str, Any]:
     )
 
 
-def _meant(asked: WaitingOn | None, text: str) -> Any:
+def _meant(asked: WaitingOn, text: str) -> Any:
     """What is answered: a choice as it stands, or JSON."""
-    choices = (asked.choices if asked is not None else None) or ()
+    choices = asked.choices or ()
     if text in choices:
         return text
     try:
@@ -189,20 +192,15 @@ def _meant(asked: WaitingOn | None, text: str) -> Any:
         raise UsageError(f"{text!r} is none of the choices", hint=f"The choices are {listed}.") from None
 
 
-def _verdict(result: str | None, no: bool) -> Happened[Any] | NotHappened:
-    if (result is None) is not no:
-        raise UsageError(
-            "resolve takes one of --happened JSON and --not-happened",
-            hint="With --happened give what the tool would have returned, null where it returns nothing.",
-        )
+def _verdict(result: str | None) -> Happened[Any] | NotHappened:
     if result is None:
         return NotHappened()
     return Happened(msgspec.json.decode(json_argument("--happened", result)))
 
 
-def _from(moment: int | None) -> str:
+def _from(moment: int | None, may: str) -> str:
     """From when on the run goes on after "it did not happen", and why not at once; empty where it is time already."""
     now = now_ms()
     if moment is None:
-        return f"once it is certain: before that {STILL_MAY}. Until when, resume says."
-    return f"{when(moment, now)}: until then {STILL_MAY}." if moment > now else ""
+        return f"once it is certain: before that {may}. Until when, resume says."
+    return f"{when(moment, now)}: until then {may}." if moment > now else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -27,18 +28,20 @@ from jumar.harness.results import RunInfo, RunResult
 
 
 @click.command(short_help="Start a run and drive it until it ends or must wait.")
-@click.argument("agent", metavar="MODULE:HARNESS:AGENT")
+@click.argument("agent", metavar="[MODULE:HARNESS:]AGENT")
 @click.option(
     "--input", "given", metavar="JSON", default="null", help="The agent's input: JSON, @FILE, or - for standard input."
 )
 @click.option("--task", metavar="TEXT", help="A name for people; the agent's name by default.")
 @with_store
+@with_app
 @with_json
 @click.pass_obj
 def run(options: Options, agent: str, given: str, task: str | None) -> int:
     """Start a run and drive it until it ends or must wait.
 
-    MODULE is imported from the current folder; a path such as jobs/site.py:harness:repair works too.
+    MODULE is imported from the current folder; a path such as jobs/site.py:harness:repair works too. With --app, or
+    JUMAR_APP, AGENT alone will do.
     """
     data = json_argument("--input", given)
     with agent_of(options, agent) as (harness, name):
@@ -108,11 +111,14 @@ def _tells(progress: Progress, harness: Harness, run_id: str) -> Callable[[float
 
 
 def _ended(harness: Harness, result: RunResult[Any], options: Options) -> int:
+    told = False
     if isinstance(result.error, JumarError):
-        explain(result.error, options)
+        if options.json:  # else the report says all of it
+            explain(result.error, options)
     elif result.error is not None:
         click.echo(users_traceback(result.error), err=True)
-    return report(harness, result, options)
+        told = sys.stdout.isatty() and sys.stderr.isatty()  # the traceback ends in what the report would say
+    return report(harness, result, options, told=told)
 
 
 @contextmanager

@@ -47,18 +47,18 @@ def runs(options: Options, status: str | None, agent: str | None, limit: int) ->
 @click.pass_obj
 def requests(options: Options, limit: int) -> int:
     """List what the runs of the store ask people, the oldest first, each with the commands that answer it."""
-    from jumar.cli.inbox import as_json, print_requests
+    from jumar.cli.inbox import as_json, print_requests, steps_of
 
     with opened(options) as harness:
         found = harness.requests(limit + 1)
         shown, more = found[:limit], len(found) > limit
-        shorts = {each.run_id: short_id(harness, each.run_id) for each in shown}
+        steps = steps_of(harness, options, shown, now_ms())
     if options.json:
-        write_json([as_json(options, each, shorts[each.run_id]) for each in shown])
+        write_json([as_json(request, step) for request, step in zip(shown, steps, strict=True)])
         return DONE
     from jumar.cli.screen import out
 
-    print_requests(out(), options, [(shorts[each.run_id], each.asked) for each in shown], more, now_ms())
+    print_requests(out(), steps, more)
     return DONE
 
 
