@@ -6,6 +6,7 @@ import pytest
 
 from jumar.core.restoring import Outcome
 from jumar.errors import WorkspaceConflict
+from tests.workspace import files
 from tests.workspace.files import File, Folder, Link, Pipe, Tree, without_git
 from tests.workspace.scene import Scene, leftovers
 
@@ -283,3 +284,27 @@ def test_a_file_of_several_parts_comes_back(scene: Scene) -> None:
     scene.become({b"large": File(large[:-1] + b"!")})
     scene.restore(target, scene.workspace.capture())
     assert scene.read() == {b"large": File(large, 0o640)}
+
+
+def test_a_closed_roots_mode_comes_back_too(scene: Scene) -> None:
+    scene.become({b"a": File(b"1"), b"gone": File(b"1")})
+    scene.root.chmod(0o555)
+    target = scene.workspace.capture()
+    scene.root.chmod(0o500)
+    scene.remove("gone")
+    scene.put({b"a": File(b"2"), b"new": File(b"2")})
+    report = scene.restore(target, scene.workspace.capture())
+    assert scene.read() == {b"a": File(b"1"), b"gone": File(b"1")}
+    assert files.look(scene.root) == Folder(0o555)
+    assert report.of(Outcome.RESTORED) == (".", "a", "gone")
+    assert leftovers(scene) == []
+
+
+def test_a_folder_on_the_way_to_a_declared_path_keeps_the_mode_that_others_gave_it(scene: Scene) -> None:
+    scene.become({b"conf": Folder(0o755), b"conf/a": File(b"1")})
+    before = scene.workspace.capture([b"conf/a"])
+    scene.become({b"conf": Folder(0o700), b"conf/a": File(b"2")})
+    scene.root.chmod(0o711)
+    scene.restore(before, scene.workspace.capture([b"conf/a"]))
+    assert scene.read() == {b"conf": Folder(0o700), b"conf/a": File(b"1")}
+    assert files.look(scene.root) == Folder(0o711)

@@ -1,7 +1,7 @@
 """A snapshot as a folder of its own.
 
 Everything is written into a hidden folder beside the one that is asked for, brought to disk, and then takes its name in
-one instant: there is the whole tree or none of it.
+one instant: there is the whole tree or none of it.  A process that dies on the way leaves the hidden folder.
 """
 
 from __future__ import annotations
