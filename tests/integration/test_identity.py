@@ -12,7 +12,16 @@ from jumar.core.limits import DEFAULT_TTL
 from jumar.errors import CallFailed, CallRejected, IdentityConflict, UsageError
 from jumar.testing.crash_clock import StoppedClock
 from tests.integration.agents_helpers import Interruption, ids, states, until
-from tests.integration.waits_helpers import asked, both_kinds, clock, once, scripted
+from tests.integration.waits_helpers import (
+    asked,
+    both_kinds,
+    clock,
+    every_kind,
+    in_memory,
+    kinds_in_memory,
+    once,
+    scripted,
+)
 
 __all__ = ["clock"]
 
@@ -102,7 +111,7 @@ def test_a_conflict_that_nobody_catches_fails_the_run_and_stays_one_when_it_is_r
         result = harness.resume(result.run_id)
 
 
-@both_kinds
+@every_kind
 def test_two_parallel_items_with_one_identity_are_one_effect(harness: Harness, waits: bool) -> None:
     sent: list[Any] = []
 
@@ -122,7 +131,7 @@ def test_two_parallel_items_with_one_identity_are_one_effect(harness: Harness, w
     assert harness.show("last").run.epoch == 1  # it waited in this very process
 
 
-@both_kinds
+@every_kind
 def test_many_parallel_items_with_few_identities_are_as_few_effects(harness: Harness, waits: bool) -> None:
     sent: list[Any] = []
     pay = pays(harness, sent)
@@ -136,7 +145,7 @@ def test_many_parallel_items_with_few_identities_are_as_few_effects(harness: Har
     assert all(found[number] == found[number % 3] for number in range(12))
 
 
-@both_kinds
+@every_kind
 def test_a_parallel_item_goes_out_itself_where_the_one_before_it_failed(harness: Harness, waits: bool) -> None:
     sent: list[int] = []
     going = threading.Event()
@@ -361,7 +370,7 @@ def test_an_idempotent_call_rejected_after_an_attempt_that_may_have_happened_kee
 # --- What an identity may be. ----------------------------------------------------------------------------------------
 
 
-@both_kinds
+@kinds_in_memory
 @pytest.mark.parametrize(
     ("identity", "words"),
     [
@@ -402,6 +411,7 @@ async def async_identity(cents: int) -> str:
     return "pay"
 
 
+@in_memory
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -8,7 +8,9 @@ import pytest
 
 from jumar import Harness, NotHappened
 from jumar.testing.crash_clock import StoppedClock
-from tests.integration.waits_helpers import clock as clock
+from tests.integration.waits_helpers import clock
+
+__all__ = ["clock"]
 
 SETTLE = 3600.0
 

@@ -9,7 +9,7 @@ import pytest
 from jumar import Harness, NotApplied
 from jumar.errors import CallFailed, CannotReopen, MapFailed
 from tests.integration.agents_helpers import states
-from tests.integration.waits_helpers import asked, both_kinds, scripted, side_by_side
+from tests.integration.waits_helpers import asked, both_kinds, every_kind, kinds_in_memory, scripted, side_by_side
 
 
 class Declined(Exception):
@@ -89,7 +89,7 @@ def test_an_earlier_failure_that_the_agent_dealt_with_answers_as_it_did(harness:
     assert outside.came == [1, 2, 2]
 
 
-@both_kinds
+@kinds_in_memory
 @pytest.mark.parametrize("how", ["from", "in", "bare", "group", "twice"])
 def test_a_failure_is_found_through_whatever_it_was_wrapped_in(harness: Harness, waits: bool, how: str) -> None:
     outside = Outside(1)
@@ -334,7 +334,7 @@ def test_a_failure_kept_for_later_is_not_made_again_past_what_was_done_meanwhile
 # --- Branches. -------------------------------------------------------------------------------------------------------
 
 
-@both_kinds
+@every_kind
 @pytest.mark.parametrize("effect", ["read", "external"])
 def test_of_a_failed_map_only_the_failed_items_are_made_again(harness: Harness, waits: bool, effect: str) -> None:
     outside = Outside(2, 4)
@@ -355,7 +355,7 @@ def test_of_a_failed_map_only_the_failed_items_are_made_again(harness: Harness, 
     assert sorted(outside.came) == [2, 4, 4]
 
 
-@both_kinds
+@every_kind
 def test_of_a_failed_gather_all_failed_items_are_made_again(harness: Harness, waits: bool) -> None:
     outside = Outside(2, 3)
     act = tool(harness, outside)
@@ -394,7 +394,7 @@ def test_catching_a_failed_map_closes_it(harness: Harness, waits: bool) -> None:
     assert sorted(outside.came) == [1, 2]
 
 
-@both_kinds
+@every_kind
 def test_what_a_sibling_branch_did_after_the_failure_does_not_forbid_it(harness: Harness, waits: bool) -> None:
     outside = Outside(1)
     act = tool(harness, outside)
@@ -465,7 +465,7 @@ def test_what_the_branch_around_or_a_branch_inside_did_after_the_failure_forbids
 # --- Twice, and at once. ---------------------------------------------------------------------------------------------
 
 
-@both_kinds
+@every_kind
 def test_of_two_that_resume_a_failed_run_at_once_one_makes_the_call(harness: Harness, waits: bool) -> None:
     outside = Outside(1)
     act = tool(harness, outside)

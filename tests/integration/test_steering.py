@@ -19,7 +19,7 @@ from jumar.errors import (
 )
 from jumar.testing.crash_clock import StoppedClock
 from tests.integration.agents_helpers import Interruption, states
-from tests.integration.waits_helpers import asked, both_kinds, clock, scripted
+from tests.integration.waits_helpers import asked, both_kinds, clock, in_memory, scripted
 
 __all__ = ["clock"]
 
@@ -294,6 +294,7 @@ def test_a_resume_clears_no_cancellation(scene: Scene) -> None:
     assert harness.resume(run_id).status == "CANCELLED"
 
 
+@in_memory
 @pytest.mark.parametrize("run", ["nothing", "", "ffffffff", None, 5])
 def test_an_order_to_no_run_is_refused(harness: Harness, run: Any) -> None:
     for act in (harness.cancel, harness.pause):

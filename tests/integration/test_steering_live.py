@@ -15,7 +15,7 @@ from jumar.core.requests import Commit
 from jumar.errors import CallFailed, RunEnded, UsageError
 from jumar.testing.crash_clock import StoppedClock
 from tests.integration.agents_helpers import Interruption, states, until
-from tests.integration.waits_helpers import PATIENCE, asked, at, both_kinds, clock, leaves_as, once, scripted
+from tests.integration.waits_helpers import PATIENCE, asked, at, clock, every_kind, leaves_as, once, scripted
 
 __all__ = ["clock"]
 
@@ -28,7 +28,7 @@ def give(harness: Harness, order: str, run_id: str = "last", **options: Any) -> 
     return getattr(harness, order)(run_id, **options)
 
 
-@both_kinds
+@every_kind
 @orders
 def test_an_order_given_in_a_calls_body_is_obeyed_after_that_call(harness: Harness, waits: bool, order: str) -> None:
     sent: list[int] = []
@@ -55,7 +55,7 @@ def test_an_order_given_in_a_calls_body_is_obeyed_after_that_call(harness: Harne
             harness.resume(result.run_id)
 
 
-@both_kinds
+@every_kind
 @orders
 def test_an_order_from_another_thread_is_waited_for_until_it_is_obeyed(
     harness: Harness, waits: bool, order: str
@@ -90,7 +90,7 @@ def test_an_order_from_another_thread_is_waited_for_until_it_is_obeyed(
     assert infos[0] == harness.show("last").run
 
 
-@both_kinds
+@every_kind
 @orders
 def test_what_a_gather_has_in_flight_settles_and_nothing_new_goes_out(
     harness: Harness, waits: bool, order: str
@@ -130,7 +130,7 @@ def test_what_a_gather_has_in_flight_settles_and_nothing_new_goes_out(
         assert sorted(sent) == [1, 2, 3, 4]
 
 
-@both_kinds
+@every_kind
 @orders
 def test_an_order_that_meets_the_start_of_a_call_keeps_it_from_being_sent(
     harness: Harness, waits: bool, order: str
@@ -158,7 +158,7 @@ def test_an_order_that_meets_the_start_of_a_call_keeps_it_from_being_sent(
         assert (sent, harness.show("last").calls[0].attempt) == ([1], 2)
 
 
-@both_kinds
+@every_kind
 @orders
 def test_a_run_that_ends_in_the_moment_of_an_order_stands_as_it_is_shown(
     harness: Harness, waits: bool, order: str
@@ -176,7 +176,7 @@ def test_a_run_that_ends_in_the_moment_of_an_order_stands_as_it_is_shown(
         give(harness, order)
 
 
-@both_kinds
+@every_kind
 def test_a_run_that_fails_in_the_moment_it_is_cancelled_is_cancelled(harness: Harness, waits: bool) -> None:
     @scripted(harness, waits)
     def agent(run: Any, task: Any) -> Any:
@@ -195,7 +195,7 @@ def test_a_run_that_fails_in_the_moment_it_is_cancelled_is_cancelled(harness: Ha
     )
 
 
-@both_kinds
+@every_kind
 def test_a_run_that_fails_in_the_moment_it_is_paused_fails(harness: Harness, waits: bool) -> None:
     broken = True
 
@@ -213,7 +213,7 @@ def test_a_run_that_fails_in_the_moment_it_is_paused_fails(harness: Harness, wai
     assert harness.resume(result.run_id).unwrap() == "mended"
 
 
-@both_kinds
+@every_kind
 @orders
 def test_an_order_in_the_moment_a_run_begins_to_wait_outranks_what_it_waits_for(
     harness: Harness, waits: bool, order: str
@@ -229,7 +229,7 @@ def test_an_order_in_the_moment_a_run_begins_to_wait_outranks_what_it_waits_for(
         assert asked(harness.resume(result.run_id)) == [("ask.1", "ask", 1)]
 
 
-@both_kinds
+@every_kind
 def test_a_cancellation_in_the_moment_of_a_pause_is_what_counts(harness: Harness, waits: bool) -> None:
     @harness.tool(effect="read")
     def look() -> int:
@@ -244,7 +244,7 @@ def test_a_cancellation_in_the_moment_of_a_pause_is_what_counts(harness: Harness
     assert harness.run(agent, "x").status == "CANCELLED" == harness.show("last").run.status
 
 
-@both_kinds
+@every_kind
 def test_an_order_in_the_moment_a_process_is_stopped_is_carried_out_by_the_next(harness: Harness, waits: bool) -> None:
     interrupt = Interruption()
 
@@ -262,7 +262,7 @@ def test_an_order_in_the_moment_a_process_is_stopped_is_carried_out_by_the_next(
     assert [result.status for result in harness.resume_due()] == ["CANCELLED"]
 
 
-@both_kinds
+@every_kind
 @orders
 def test_what_is_to_be_tried_again_is_not_after_an_order(
     harness: Harness, waits: bool, order: str, monkeypatch: pytest.MonkeyPatch
@@ -291,7 +291,7 @@ def test_what_is_to_be_tried_again_is_not_after_an_order(
         assert harness.resume(result.run_id).unwrap() == 5
 
 
-@both_kinds
+@every_kind
 @orders
 def test_a_call_that_ends_in_doubt_after_an_order_is_asked_about(harness: Harness, waits: bool, order: str) -> None:
     probed: list[int] = []
@@ -314,7 +314,7 @@ def test_a_call_that_ends_in_doubt_after_an_order_is_asked_about(harness: Harnes
     assert [(view.asked.call_id, view.asked.kind) for view in harness.requests()] == [("pay.1", "resolve")]
 
 
-@both_kinds
+@every_kind
 def test_a_paused_run_asks_nobody_about_what_it_will_repeat_itself(
     harness: Harness, clock: StoppedClock, waits: bool
 ) -> None:
@@ -337,7 +337,7 @@ def test_a_paused_run_asks_nobody_about_what_it_will_repeat_itself(
     assert harness.resume("last").unwrap() == 5
 
 
-@both_kinds
+@every_kind
 @orders
 def test_a_sleep_in_place_ends_where_an_order_comes(harness: Harness, waits: bool, order: str) -> None:
     sleeping = threading.Event()
@@ -384,7 +384,7 @@ def test_a_late_result_of_a_cancelled_run_settles_its_call(harness: Harness) -> 
     assert harness.run(agent, "x").unwrap() == 5 == harness.show(first).calls[0].result
 
 
-@both_kinds
+@every_kind
 @orders
 def test_a_run_cannot_wait_for_itself_to_obey(harness: Harness, waits: bool, order: str) -> None:
     @scripted(harness, waits)

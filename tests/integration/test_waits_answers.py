@@ -9,7 +9,17 @@ import pytest
 from jumar import Happened, Harness, NotHappened
 from jumar.errors import CallRejected, RequestNotFound, UsageError
 from tests.integration.agents_helpers import states
-from tests.integration.waits_helpers import Moment, asked, at, both_kinds, leaves_as, scripted, side_by_side
+from tests.integration.waits_helpers import (
+    Moment,
+    asked,
+    at,
+    both_kinds,
+    every_kind,
+    in_memory,
+    leaves_as,
+    scripted,
+    side_by_side,
+)
 
 
 def payer(harness: Harness, waits: bool, sent: list[int], items: list[int]) -> Any:
@@ -37,7 +47,7 @@ def payer(harness: Harness, waits: bool, sent: list[int], items: list[int]) -> A
 # --- One verdict. ----------------------------------------------------------------------------------------------------
 
 
-@both_kinds
+@every_kind
 def test_of_an_approval_and_a_rejection_at_once_one_counts_and_the_other_is_told(harness: Harness, waits: bool) -> None:
     sent: list[int] = []
     rounds = list(range(1, 9))
@@ -73,7 +83,7 @@ def test_an_answer_is_given_once(harness: Harness, waits: bool) -> None:
     assert (sent, states(harness)) == ([5], {"pay-5.pay.1": "SUCCEEDED"})
 
 
-@both_kinds
+@every_kind
 def test_the_same_person_asking_twice_at_once_is_heard_once(harness: Harness, waits: bool) -> None:
     @scripted(harness, waits)
     def agent(run: Any, task: Any) -> Any:
@@ -154,6 +164,7 @@ def test_an_answer_of_another_kind_says_what_is_asked(harness: Harness) -> None:
         harness.answer(run_id, "pay.1", 5)
 
 
+@in_memory
 @pytest.mark.parametrize("field", ["by", "note"])
 @pytest.mark.parametrize("text", ["x" * 201, "a\x00b", "\ud800", 5], ids=["long", "nul", "surrogate", "number"])
 def test_a_remark_that_cannot_be_kept_is_refused_before_anything_is_answered(

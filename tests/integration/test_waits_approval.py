@@ -10,7 +10,7 @@ import pytest
 from jumar import Happened, Harness, NotApplied, NotHappened, current_call
 from jumar.errors import CallRejected, RequestNotFound
 from tests.integration.agents_helpers import Interruption, ids, states, until
-from tests.integration.waits_helpers import asked, both_kinds, once, scripted
+from tests.integration.waits_helpers import asked, both_kinds, every_kind, once, scripted
 
 
 def sends(harness: Harness, sent: list[Any], **options: Any) -> Any:
@@ -253,7 +253,7 @@ def test_a_call_that_happened_after_all_needs_no_other_approval(harness: Harness
     assert harness.resume(result.run_id).unwrap() == 7
 
 
-@both_kinds
+@every_kind
 def test_what_runs_beside_an_approved_call_is_not_sent_again(harness: Harness, waits: bool) -> None:
     sent: list[Any] = []
     pay, mailing = sends(harness, sent), threading.Event()
@@ -276,7 +276,7 @@ def test_what_runs_beside_an_approved_call_is_not_sent_again(harness: Harness, w
     assert harness.show("last").run.epoch == 1
 
 
-@both_kinds
+@every_kind
 def test_several_requests_at_once_are_answered_in_any_order(harness: Harness, waits: bool) -> None:
     sent: list[int] = []
     pay = sends(harness, sent)
@@ -294,7 +294,7 @@ def test_several_requests_at_once_are_answered_in_any_order(harness: Harness, wa
     assert sorted(sent) == [1, 2, 3]
 
 
-@both_kinds
+@every_kind
 def test_each_answer_of_several_is_used_once_while_the_others_still_wait(harness: Harness, waits: bool) -> None:
     sent: list[int] = []
     pay = sends(harness, sent)
@@ -315,7 +315,7 @@ def test_each_answer_of_several_is_used_once_while_the_others_still_wait(harness
     assert sorted(ids(harness)) == ["gather:0.pay.1", "gather:1.pay.1"]
 
 
-@both_kinds
+@every_kind
 def test_what_needs_somebody_asks_at_once_in_whatever_step_or_branch_it_stands(harness: Harness, waits: bool) -> None:
     pay = sends(harness, [])
 

@@ -14,7 +14,16 @@ from jumar.core.requests import Commit
 from jumar.errors import RequestNotFound, UsageError
 from jumar.testing.crash_clock import StoppedClock
 from tests.integration.agents_helpers import Interruption, ids, states
-from tests.integration.waits_helpers import asked, at, both_kinds, clock, in_memory, leaves_as, scripted
+from tests.integration.waits_helpers import (
+    asked,
+    at,
+    both_kinds,
+    clock,
+    in_memory,
+    kinds_in_memory,
+    leaves_as,
+    scripted,
+)
 
 __all__ = ["clock"]
 
@@ -34,8 +43,7 @@ class Colour(Enum):
     BLUE = "blue"
 
 
-@in_memory
-@both_kinds
+@kinds_in_memory
 @pytest.mark.parametrize("value", ["yes", 5, 0.5, True, None, [1, "a"], {"a": {"b": []}}, "x" * 5000], ids=str)
 def test_any_json_answers_a_plain_question_now_and_on_replay(harness: Harness, waits: bool, value: Any) -> None:
     interrupt, seen = Interruption(), []
@@ -91,8 +99,7 @@ def test_an_answer_that_the_annotation_refuses_is_asked_for_again(harness: Harne
     assert ids(harness) == ["ask.1"]
 
 
-@in_memory
-@both_kinds
+@kinds_in_memory
 @pytest.mark.parametrize(
     ("returns", "good", "bad"),
     [
@@ -180,8 +187,7 @@ def test_a_question_that_cannot_be_asked_is_refused_and_nothing_is_recorded(
 # --- When nobody answers. --------------------------------------------------------------------------------------------
 
 
-@in_memory
-@both_kinds
+@kinds_in_memory
 @pytest.mark.parametrize("default", ["no", None, False], ids=str)
 def test_the_default_answers_once_the_time_is_over(
     harness: Harness, clock: StoppedClock, waits: bool, default: Any

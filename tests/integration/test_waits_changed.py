@@ -11,8 +11,9 @@ import pytest
 from jumar import Harness
 from jumar.errors import CallRejected, ReplayDiverged, RequestNotFound
 from jumar.testing.crash_clock import StoppedClock
-from tests.integration.waits_helpers import both_kinds, scripted
-from tests.integration.waits_helpers import clock as clock
+from tests.integration.waits_helpers import both_kinds, clock, scripted
+
+__all__ = ["clock"]
 
 
 @both_kinds

@@ -11,7 +11,7 @@ from jumar.core.limits import DEFAULT_TTL
 from jumar.errors import IdentityConflict, UsageError
 from jumar.testing.crash_clock import StoppedClock
 from tests.integration.agents_helpers import Interruption, states
-from tests.integration.waits_helpers import asked, both_kinds, clock, scripted
+from tests.integration.waits_helpers import asked, both_kinds, clock, kinds_in_memory, scripted
 
 __all__ = ["clock"]
 
@@ -55,7 +55,7 @@ def test_what_is_approved_is_what_is_sent_and_the_call_is_matched_by_what_was_as
     assert [answer.value for answer in seen.answers] == [{"invoice": "b", "cents": 3}, {"invoice": "c", "cents": 5}]
 
 
-@both_kinds
+@kinds_in_memory
 @pytest.mark.parametrize(
     "args",
     [

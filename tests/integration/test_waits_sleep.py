@@ -13,7 +13,7 @@ from jumar.core.limits import DEFAULT_TTL
 from jumar.errors import CallFailed, UsageError
 from jumar.testing.crash_clock import StoppedClock
 from tests.integration.agents_helpers import Interruption, ids, states
-from tests.integration.waits_helpers import asked, both_kinds, clock, scripted, sleeping_on
+from tests.integration.waits_helpers import asked, both_kinds, clock, in_memory, scripted, sleeping_on
 
 __all__ = ["clock"]
 
@@ -130,6 +130,7 @@ def test_a_moment_that_is_past_and_no_time_at_all_are_slept_at_once(harness: Har
     assert states(harness) == {"sleep.1": "SUCCEEDED", "sleep.2": "SUCCEEDED", "sleep.3": "SUCCEEDED"}
 
 
+@in_memory
 @pytest.mark.parametrize(
     ("args", "options"),
     [

@@ -23,7 +23,18 @@ PATIENCE = 60.0  # seconds after which something that should have come is taken 
 
 Script = Callable[[Any, Any], Generator[Any, Any, Any]]
 
-both_kinds = pytest.mark.parametrize("waits", [False, True], ids=["plain", "asyncio"])
+
+def _kinds(*pairs: tuple[str, bool]) -> pytest.MarkDecorator:
+    ids = [f"{store}-{'asyncio' if waits else 'plain'}" for store, waits in pairs]
+    return pytest.mark.parametrize(("harness", "waits"), pairs, indirect=["harness"], ids=ids)
+
+
+# A plain and an async agent, and both stores; where threads or tasks meet a store, each kind of agent on each store.
+both_kinds = _kinds(("memory", False), ("sqlite", True))
+every_kind = _kinds(("memory", False), ("memory", True), ("sqlite", False), ("sqlite", True))
+# For many values, none of which another store treats otherwise.
+kinds_in_memory = _kinds(("memory", False), ("memory", True))
+in_memory = pytest.mark.parametrize("harness", ["memory"], indirect=True)
 
 
 @pytest.fixture
