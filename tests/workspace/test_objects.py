@@ -134,6 +134,23 @@ def test_the_disk_is_asked_for_every_commit(objects: Objects) -> None:
     connection.close()
 
 
+def test_what_may_wait_for_the_disk_is_there_for_others_and_a_snapshot_never_waits(objects: Objects) -> None:
+    def synchronous() -> int:
+        return int(objects._db.execute("PRAGMA synchronous").fetchone()[0])
+
+    digest = trees.digest_of(b"data")
+    objects.put_many([(digest, b"data")], on_disk=False)
+    assert synchronous() == 1
+    with Objects(objects.path) as other:
+        assert other.get_blob(digest) == b"data"
+    objects.put_snapshot(Snapshot(trees.EMPTY_DIGEST, 0, 0))
+    assert synchronous() == 2
+    objects.put_many([(digest, b"data")], on_disk=False)
+    assert synchronous() == 2, "nothing was written"
+    objects.pin(digest, "test")
+    assert synchronous() == 2
+
+
 PUTTING = """
 import sys
 from jumar.workspace.objects import Objects

@@ -1,7 +1,8 @@
 """What a capture gathers on its way: objects on their way to disk, counts, budget, and what is to be told.
 
 Contents and folders go to the objects in batches, contents first, so that memory stays small however large the
-workspace is.  What they add up to becomes visible only with the snapshot, which comes last.
+workspace is.  What they add up to becomes visible only with the snapshot, which comes last and is the only one of the
+writes that waits for the disk: it brings along what was written before it.
 """
 
 from __future__ import annotations
@@ -142,8 +143,8 @@ class Collector:
         return digest
 
     def flush(self) -> None:
-        """Bring to disk what waits, contents before folders."""
+        """Hand over what waits, contents before folders; the snapshot brings it all to disk."""
         blobs, nodes = self._blobs, self.nodes
         self._blobs, self.nodes, self._waiting = {}, [], 0
-        self.objects.put_many(blobs.items(), nodes)
+        self.objects.put_many(blobs.items(), nodes, on_disk=False)
         self.tick()

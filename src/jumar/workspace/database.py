@@ -19,6 +19,8 @@ from jumar import errors
 APPLICATION_ID = 0x4A554D4F  # "JUMO", in the file's header
 WAIT_SECONDS = 60.0
 _PACKAGE = "jumar.workspace"
+_PAGE_BYTES = 16_384  # contents are larger than rows usually are
+_WAL_BYTES = 64 << 20  # what is written before it is moved into the database
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -42,7 +44,10 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
     while True:
         try:
             _check_owner(connection, path)
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # of a file that is made now
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // _PAGE_BYTES}")
+            connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA temp_store = MEMORY")
             _migrate(connection, path)
@@ -101,8 +106,12 @@ def _statements(text: str) -> Iterator[str]:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """One transaction that writes: committed at the end, rolled back where anything is raised."""
+def transaction(connection: sqlite3.Connection, *, on_disk: bool = True) -> Iterator[None]:
+    """One transaction that writes: committed at the end, rolled back where anything is raised.
+
+    Without `on_disk` it is on disk only when a later transaction is, which brings along all that came before it.
+    """
+    connection.execute(f"PRAGMA synchronous = {'FULL' if on_disk else 'NORMAL'}")
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

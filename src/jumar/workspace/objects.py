@@ -58,14 +58,23 @@ class Objects:
 
     # --- Writing: each of these is one transaction, on disk when it returns. -----------------------------------------
 
-    def put_many(self, blobs: Iterable[tuple[bytes, bytes]] = (), nodes: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        """Keep contents and packed folders, given as (digest, bytes); those that are there already cost a look-up."""
+    def put_many(
+        self,
+        blobs: Iterable[tuple[bytes, bytes]] = (),
+        nodes: Iterable[tuple[bytes, bytes]] = (),
+        *,
+        on_disk: bool = True,
+    ) -> None:
+        """Keep contents and packed folders, given as (digest, bytes); those that are there already cost a look-up.
+
+        Without `on_disk` a later write brings them to disk: for what a snapshot that is still to come will name.
+        """
         with self._lock, database.translated(self.path):
             rows = self._packed(dict(blobs))
             new = list(nodes)
             if not rows and not new:
                 return
-            with database.transaction(self._db):
+            with database.transaction(self._db, on_disk=on_disk):
                 self._add_blobs(rows)
                 self._db.executemany(_ADD_NODE, new)
 
