@@ -104,7 +104,7 @@ def test_a_model_that_fails_for_good_fails_the_run_and_the_tool_before_it_stays_
         for _ in range(2):
             assert result.status == "FAILED"
             assert isinstance(result.error, CallFailed) and result.error.error_class == "transient"
-            result = harness.resume(result.run_id)  # what is recorded answers, the failure included
+            result = harness.resume(result.run_id)  # the model is asked once more each time, the tool is not
         states = [(call.call_id, call.state, call.attempt) for call in harness.show(result.run_id).calls]
-    assert states == [("search.1", "SUCCEEDED", 1), ("model.1", "FAILED", 3)]
-    assert counts == {"search": 1, "model": 3}
+    assert states == [("search.1", "SUCCEEDED", 1), ("model.1", "FAILED", 5)]
+    assert counts == {"search": 1, "model": 5}

@@ -189,9 +189,17 @@ class LiveRun:
         )
         self.halt = Halt(None, error, over=True)
 
-    def wait(self, wait: Wait) -> BaseException:
-        """Latch that the run waits; the earliest wake-up of several wins.  Answers what to raise."""
+    def wait(self, wait: Wait, branch: Branch | None = None) -> BaseException:
+        """Latch that the run waits; the earliest wake-up of several wins.  Answers what to raise.
+
+        What a branch of a `gather` or `map` waits for stops that branch alone: the others go on as far as they can, so
+        that what one of them was given is not held up by what another still waits for.  Where all have settled, the
+        branch around them waits (`fan_out`).
+        """
         with self.lock:
+            if branch is not None and branch.is_item and (self.halt is None or self.halt.wait is not None):
+                branch.wait = wait if branch.wait is None else _both(branch.wait, wait)
+                return Stopped(wait.reason)
             if self.halt is None:
                 self.halt = Halt(wait, None)
             elif self.halt.wait is not None:
@@ -307,6 +315,11 @@ class LiveRun:
         """The newest call on record has this number."""
         with self.lock:
             self._next_seq = max(self._next_seq, seq + 1)
+
+    def check_branch(self, branch: Branch | None) -> None:
+        """Raise the signal again where this item of a `gather` or `map` waits already."""
+        if branch is not None and branch.wait is not None:
+            raise Stopped(branch.wait.reason)
 
     def branch(self, path: str, parent: Branch | None = None) -> Branch:
         """A new branch, with whatever of it is recorded; `parent` waits for its end."""

@@ -27,13 +27,15 @@ class Branch:
     it.
     """
 
-    __slots__ = ("_entries", "home", "parent", "path", "step", "table")
+    __slots__ = ("_entries", "home", "is_item", "parent", "path", "step", "table", "wait")
 
     def __init__(self, path: str, table: Any, parent: Branch | None = None) -> None:
         self.path = path
         self.parent = parent
         self.step = path
         self.home: Any = None
+        self.is_item = False  # of a `gather` or `map` that has not settled yet
+        self.wait: Any = None  # what the item waits for
         self.table = table
         self._entries: dict[str, int] = {}
 

@@ -43,6 +43,7 @@ class Step:
             )
         home = self._here()
         branch = branch_here(live, home)
+        live.check_branch(branch)
         context = live.kept_context()
         self._own = branch is None
         if branch is None:

@@ -116,7 +116,7 @@ def _wait(call: Call, holder: IdentityRecord, record: CallRecord) -> Flow[None]:
             yield from Sleep(_LOOK_SECONDS)
             return
     reason = f"{holder.key} is under way as {record.call_id} of run {holder.run_id}"
-    raise live.wait(Wait(reason, call.call_id, live.wall() + live.ttl_ms))
+    raise live.wait(Wait(reason, call.call_id, live.wall() + live.ttl_ms), call.branch)
 
 
 def _wait_until_sure(call: Call, holder: IdentityRecord, record: CallRecord) -> None:
@@ -127,7 +127,7 @@ def _wait_until_sure(call: Call, holder: IdentityRecord, record: CallRecord) -> 
     left = until_sure(call, record, record.dispatch_by, None) - live.clock()
     if left > 0:
         reason = f"{record.call_id} of run {holder.run_id} may still act for {left / 1000:.0f} s"
-        raise live.wait(Wait(reason, call.call_id, live.wall() + left))
+        raise live.wait(Wait(reason, call.call_id, live.wall() + left), call.branch)
 
 
 def _same_again(call: Call, holder: IdentityRecord, record: CallRecord, made: int) -> Flow[Settled]:

@@ -57,7 +57,7 @@ def newest_request(call: Call, kind: RequestKind) -> Flow[RequestRecord | None]:
 def waits_for(call: Call, request: RequestRecord | None = None, reason: str = "an answer") -> BaseException:
     """Latch that the run waits for what is asked about this call; answers the signal to raise."""
     wake_at = None if request is None else request.expires_at
-    return call.live.wait(Wait(f"call {call.call_id} waits for {reason}", call.call_id, wake_at))
+    return call.live.wait(Wait(f"call {call.call_id} waits for {reason}", call.call_id, wake_at), call.branch)
 
 
 # --- ask. ----------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def ask(call: Call, question: Question) -> Flow[Any]:
         _refuse_another(call)
         expires_at = None if question.expires is None else live.wall() + int(question.expires * 1000)
         yield from ask_for(call, RequestKind.ASK, 1, made=1, new=True, expires_at=expires_at)
-        raise live.wait(Wait(f"{call.call_id} waits for an answer", call.call_id, expires_at))
+        raise live.wait(Wait(f"{call.call_id} waits for an answer", call.call_id, expires_at), call.branch)
     if record.state is not CallState.AWAITING:
         return (yield from replayed(call, record))
     while True:
@@ -126,7 +126,7 @@ def _answered(call: Call, record: CallRecord, request: RequestRecord) -> Flow[An
             expires_at=request.expires_at,
         )
         raise live.wait(
-            Wait(f"the answer to {call.call_id} is not of its type", call.call_id, request.expires_at)
+            Wait(f"the answer to {call.call_id} is not of its type", call.call_id, request.expires_at), call.branch
         ) from None
     return (yield from record_success(call, record.attempt, value, record.started_at, live.wall(), new=False))
 

@@ -142,6 +142,8 @@ def prepare(call: Call, branch: Branch | None) -> Call:
     live, policy = call.live, call.policy
     if live.aside is not None and live.halt is None:
         live.goes_on()
+    if branch is not None and branch.wait is not None:
+        live.check_branch(branch)
     call.branch = branch
     if call.key is not None:
         check_key(call.key)

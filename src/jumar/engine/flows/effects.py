@@ -205,7 +205,7 @@ def _pause(
         new = False
     if is_long:
         wake_at = live.wall() + int(seconds * 1000)
-        raise live.wait(Wait(f"call {call.call_id} is tried again later", None, wake_at))
+        raise live.wait(Wait(f"call {call.call_id} is tried again later", None, wake_at), call.branch)
     try:
         yield from Sleep(seconds)
     except BaseException as error:

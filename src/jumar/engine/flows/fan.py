@@ -20,13 +20,16 @@ def fan_out(
 ) -> Flow[list[Attempt]]:
     """Run the bodies, each in a branch of its own, and answer how each ended, in their order."""
     live.check_asking()
+    live.check_branch(parent)
     path = parent.fan_path(word)
     branches = [live.branch(f"{path}:{index}", parent) for index in range(len(bodies))]
+    for branch in branches:
+        branch.is_item = True
     requests = [
         Invoke(body, (), {}, Scope(live, branch, waits=waits)) for body, branch in zip(bodies, branches, strict=True)
     ]
     ended: list[Attempt] = yield Fan(requests)
-    live.check()
+    _all_settled(live, parent, branches)
     for attempt, branch in zip(ended, branches, strict=True):
         if attempt.error is None:
             close_branch(live, branch)
@@ -34,6 +37,18 @@ def fan_out(
         if attempt.error is not None and not isinstance(attempt.error, Exception):
             raise attempt.error
     return ended
+
+
+def _all_settled(live: LiveRun, parent: Branch, branches: Sequence[Branch]) -> None:
+    """Raise the signal where any item waits, for the earliest of what they wait for, or where the run stops."""
+    signal = None
+    for branch in branches:
+        branch.is_item = False
+        if branch.wait is not None:
+            signal = live.wait(branch.wait, parent)
+    live.check()
+    if signal is not None:
+        raise signal
 
 
 def close_branch(live: LiveRun, branch: Branch) -> None:

@@ -351,9 +351,9 @@ def _wait(call: Call, number: int, attempt: Attempt | None, left_ms: int | None)
             _file_late(call, number, identifier, attempt)
     if left_ms is None:
         reason = f"nobody knows yet whether call {call.call_id} happened"
-        return live.wait(Wait(reason, waiting_on=call.call_id))
+        return live.wait(Wait(reason, waiting_on=call.call_id), call.branch)
     reason = f"call {call.call_id} may still act for {left_ms / 1000:.0f} s"
-    return live.wait(Wait(reason, waiting_on=call.call_id, wake_at=live.wall() + left_ms))
+    return live.wait(Wait(reason, waiting_on=call.call_id, wake_at=live.wall() + left_ms), call.branch)
 
 
 def _file_late(call: Call, number: int, identifier: str, attempt: Attempt) -> None:

@@ -73,7 +73,7 @@ def _until(call: Call, wake_at: int) -> Flow[None]:
     while (left := wake_at - live.wall()) > 0:
         live.check_asking()
         if left > live.ttl_ms or live.halt is not None:
-            raise live.wait(Wait(f"{call.call_id} sleeps", call.call_id, wake_at))
+            raise live.wait(Wait(f"{call.call_id} sleeps", call.call_id, wake_at), call.branch)
         live.progress_at = live.clock()
         yield from Sleep(min(left / 1000, _LOOK_SECONDS))
     live.before_dispatch()
