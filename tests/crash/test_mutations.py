@@ -163,7 +163,7 @@ CHECKS: dict[str, Check] = {
     "a_renewal_revives_a_lost_lease": with_two_workers(
         leases.test_a_renewal_that_comes_too_late_does_not_revive_the_lease
     ),
-    "rows_land_although_the_guard_refused": frozen(test_frozen.left_alone, r"before Commit\(.*call 6 SUCCEEDED"),
+    "rows_land_although_the_guard_refused": frozen(test_frozen.left_alone, r"before Commit\(.*reserve.1 SUCCEEDED"),
     "the_cursor_commits_before_the_result": on_a_stopped_clock(test_transactions.cut_everywhere),
     "replay_matches_nothing": swept(r"after Commit\(.*search.1 SUCCEEDED"),
     "replay_does_not_look_at_the_arguments": on_a_stopped_clock(

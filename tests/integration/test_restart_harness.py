@@ -83,6 +83,15 @@ def test_nobody_waits_for_the_minutes_that_an_effect_needs_to_settle(settled: Re
     assert pay.started_at - restart.calls_before[0].started_at > 600_000
 
 
+def test_points_are_named_by_the_calls_they_are_about(settled: RestartSweep) -> None:
+    assert "after Commit(Advance: pay.pay.1 STARTED)" in settled.points
+    assert "after Commit(Advance: pay.pay.1 SUCCEEDED)" in settled.points
+    assert "after Commit(Advance: notify.1 SUCCEEDED)" in settled.points
+    for restart in settled.restarts:
+        points = [point for life in restart.lives for point in life]
+        assert not [point for point in points if "Advance: call " in point], "also by who took it over"
+
+
 def test_an_async_agent_whose_calls_go_side_by_side_passes(sweep: Callable[..., RestartSweep]) -> None:
     points = [r"after Invoke\(notify of map:1", "after Commit.*map:0.*STARTED"]
     done = sweep("inform", ["a", "b"], points=points, witness="ledger")
@@ -166,6 +175,14 @@ def test_an_effect_made_outside_of_a_tool_is_found(sweep: Callable[..., RestartS
     assert f"kept in {late.folder}" in str(error)
 
 
+def test_a_witness_that_is_any_text_tells_by_its_lines(sweep: Callable[..., RestartSweep]) -> None:
+    error = failed(sweep, "mails", "c-17", points=[r"before Commit\(Create", RECORDED], witness="mails")
+    early, late = error.sweep.restarts
+    assert (early.witness_before, early.witness, early.problems) == ([], ["about c-17"], ())
+    assert late.witness == ["about c-17"] * 2
+    assert "the witness tells ['about c-17', 'about c-17'], and ['about c-17'] of the uninterrupted run" in str(error)
+
+
 def test_a_tool_that_pays_and_says_it_only_reads_is_found(sweep: Callable[..., RestartSweep]) -> None:
     error = failed(sweep, "charges", "c-17", points=[r"after Invoke\(charge ", RECORDED], witness="ledger")
     unrecorded, recorded = error.sweep.restarts
@@ -244,6 +261,8 @@ def test_a_process_that_does_not_end_is_ended_with_all_it_started(
 ) -> None:
     told = refused(UsageError, sweep, "hangs", str(tmp_path / "pid"), deadline=5)
     assert "a process did not end within 5 s; the last point it passed was before Invoke(hangs)" in told
+    (log,) = tmp_path.glob("*/processes.log")
+    assert f"what it printed is in {log}" in told
     assert is_gone(int((tmp_path / "pid").read_text("utf-8")))
 
 

@@ -25,11 +25,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, cast
 
 from jumar.core.changes import Advance, Change
+from jumar.core.records import CallRecord
 from jumar.core.requests import Commit, Invoke, Request, Sleep
 from jumar.core.store import Store
 from jumar.errors import StoreUnavailable, UsageError
@@ -63,6 +65,7 @@ class World:
         self._still = False
         self._there = False
         self._clock = clock
+        self._names: dict[tuple[int, int], str] = {}  # of calls, by their runs' numbers and their own
         self._thawed = threading.Event()
         self._counting = threading.Lock()
         self._doing = threading.RLock()
@@ -88,12 +91,18 @@ class World:
         with self._counting:
             self._check()
             self.points += 1
-            self.trail.append(f"{when} {shown(request)}")
+            if isinstance(request, Commit) and isinstance(request.change, Advance):
+                self.meets(request.change.run_no, request.change.calls)
+            self.trail.append(f"{when} {shown(request, self._names)}")
             is_here = self._is_here()
             self._there = self._there or is_here
         if is_here:
             self._reached()
         self._wait_while_frozen()
+
+    def meets(self, run_no: int, calls: Iterable[CallRecord]) -> None:
+        """Calls of a run, by whose ids points are named from now on."""
+        self._names.update({(run_no, call.seq): call.call_id for call in calls})
 
     def _is_here(self) -> bool:
         if self._there or self.at is None:
@@ -161,7 +170,10 @@ class _MortalStore:
             # without.
             try:
                 with self._world.alive():
-                    return found(*args, **kwargs)
+                    answer = found(*args, **kwargs)
+                    if name == "calls":
+                        self._world.meets(args[0], answer)
+                    return answer
             except Crashed as crash:
                 raise StoreUnavailable(str(crash)) from None
 
@@ -186,10 +198,12 @@ def inhabit(harness: Harness, world: World) -> World:
     return world
 
 
-def shown(request: Request[Any]) -> str:
-    """A request in a few words, to tell where a crash was."""
+def shown(request: Request[Any], names: Mapping[tuple[int, int], str] = MappingProxyType({})) -> str:
+    """A request in a few words, to tell where a crash was; `names` are ids of calls by their runs' numbers and their
+    own.
+    """
     if isinstance(request, Commit):
-        return f"Commit({_changed(request.change)})"
+        return f"Commit({_changed(request.change, names)})"
     if isinstance(request, Invoke):
         call = getattr(request.scope, "call", None)
         body = getattr(request.body, "__name__", "a body")
@@ -197,11 +211,12 @@ def shown(request: Request[Any]) -> str:
     return type(request).__name__
 
 
-def _changed(change: Change) -> str:
+def _changed(change: Change, names: Mapping[tuple[int, int], str]) -> str:
     if not isinstance(change, Advance):
         return type(change).__name__
     parts = [f"{record.call_id} {record.state.name}" for record in change.calls]
-    parts += [f"call {each.seq} {each.state.name}" for each in change.changes]
+    for each in change.changes:
+        parts.append(f"{names.get((change.run_no, each.seq), f'call {each.seq}')} {each.state.name}")
     parts += [f"ask about {request.call_id}" for request in change.requests]
     if change.ending is not None:
         parts.append(change.ending.status.name)

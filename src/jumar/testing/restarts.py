@@ -32,7 +32,7 @@ from jumar.testing.restarts_app import parts_of
 from jumar.testing.restarts_judge import Restart, RestartsFailed, RestartSweep, problems_of
 from jumar.testing.restarts_line import Kill
 from jumar.testing.restarts_story import Plan, Story, strayed
-from jumar.testing.witness import Witness
+from jumar.testing.witness import seen
 
 _RUN_ID = "01a00000-0000-7000-8000-000000000001"
 _UNINTERRUPTED = "uninterrupted"
@@ -69,10 +69,12 @@ def restart_sweep(
     drawn at random while it recovers.  With `exact=False` the kill comes from outside, as soon as the point is heard
     of: in the middle of whatever goes on right after it, and each time a little elsewhere.
 
-    `witness` names a log of `jumar.testing.Witness` in the run's folder, or is a function that is given the folder and
-    answers what happened outside, as anything that can be compared.  `answer(waiting, folder)` answers what a run
-    waits for: a call's `resolve` with Happened(result) or NotHappened(), an approval with True or False, a question
-    with the answer; `...` leaves it open.
+    `witness` names a file in the run's folder: a log of `jumar.testing.Witness`, or any other text, whose lines must
+    then be the same.  Or it is a function that is given the folder and answers what happened outside, as anything that
+    can be compared; it is also asked right after the first kill, when there may be no file to look into yet.
+
+    `answer(waiting, folder)` answers what a run waits for: a call's `resolve` with Happened(result) or NotHappened(),
+    an approval with True or False, a question with the answer; `...` leaves it open.
 
     The run must end COMPLETED, with the output of the undisturbed one (unless not `same_output`) and with the witness
     telling the same (unless not `same_witness`); a Witness must also not have seen a call again that was recorded as
@@ -246,7 +248,7 @@ def _lasting(store: Any) -> str:
 
 def _witness(witness: Any) -> Callable[[Path], Any] | None:
     if isinstance(witness, str):
-        return lambda folder: Witness(folder / witness).lines()
+        return lambda folder: seen(folder / witness)
     called: Callable[[Path], Any] | None = _callable("witness", witness)
     return called
 

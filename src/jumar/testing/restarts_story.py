@@ -22,7 +22,7 @@ from jumar.harness.harness import Harness
 from jumar.harness.results import RunView, WaitingOn
 from jumar.testing.restarts_judge import Restart
 from jumar.testing.restarts_line import Aim, Answer, Answers, Broke, Done, Kill, Moved, Orders, Passed, Waits
-from jumar.testing.restarts_process import Overdue, Process, last_lines
+from jumar.testing.restarts_process import LOG, Overdue, Process, last_lines
 
 _CALL = re.compile(r"before Invoke\(.+ of (.+), attempt \d+\)")
 
@@ -88,7 +88,8 @@ class Story:
                 killed = self._follow(process, Aim(kill), passed)
             except Overdue:
                 last = f"; the last point it passed was {passed[-1]}" if passed else ""
-                self.fault = f"a process did not end within {plan.deadline:g} s{last}"
+                log = self.folder / LOG
+                self.fault = f"a process did not end within {plan.deadline:g} s{last}; what it printed is in {log}"
                 return False
         if killed is None:
             return False

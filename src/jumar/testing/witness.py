@@ -102,6 +102,14 @@ class Witness:
         os.write(file, _encode(line) + b"\n")
 
 
+def seen(path: Path) -> list[Line] | list[str]:
+    """What the file at `path` tells: the lines of a Witness, or of any other text; none where there is no file."""
+    try:
+        return Witness(path).lines()
+    except msgspec.DecodeError:
+        return path.read_text(encoding="utf-8", errors="backslashreplace").splitlines()
+
+
 def _key() -> str:
     call = current_call()
     if call is None:
