@@ -98,7 +98,8 @@ def test_several_that_wait_for_an_action_that_was_given_up_settle_it_once(harnes
         while not sent:
             await asyncio.sleep(0)
         others = asyncio.gather(*[run.call(pay, "a", 5) for _ in range(5)])
-        await asyncio.sleep(0.1)
+        while list(states(harness).values()).count("AWAITING") < 5:
+            await asyncio.sleep(0.005)
         first.cancel()
         return await others
 
@@ -108,12 +109,12 @@ def test_several_that_wait_for_an_action_that_was_given_up_settle_it_once(harnes
 
 def test_what_waits_for_an_action_can_be_given_up_itself_and_is_given_up_again(harness: Harness) -> None:
     sent: list[int] = []
-    interrupt = Interruption()
+    interrupt, gave_up = Interruption(), asyncio.Event()
 
     @harness.tool(effect="external", identity=lambda invoice: invoice)
     async def pay(invoice: str) -> str:
         sent.append(len(sent))
-        await asyncio.sleep(0.3)
+        await gave_up.wait()
         return "paid"
 
     @harness.tool(effect="external")
@@ -128,6 +129,7 @@ def test_what_waits_for_an_action_can_be_given_up_itself_and_is_given_up_again(h
         try:
             await asyncio.wait_for(run.call(pay, "a"), 0.1)
         except TimeoutError:
+            gave_up.set()
             found = await run.call(mail, "gave up"), await first
         else:
             found = await run.call(mail, "was answered"), await first

@@ -14,7 +14,7 @@ import pytest
 
 from jumar import AsyncRun, Harness, Run, RunResult
 from jumar.core.changes import Advance
-from jumar.core.requests import Commit, Request, Sleep
+from jumar.core.requests import Commit, Request
 from jumar.core.store import Store
 from jumar.testing.crash import World, inhabit
 from jumar.testing.crash_clock import StoppedClock, stopped_clock
@@ -100,17 +100,11 @@ def asked(result: RunResult[Any]) -> list[tuple[str, str, int]]:
 
 
 class Moment:
-    """A watcher that does something once, right before a request of a chosen kind is carried out.
+    """A watcher that does something once, right before a request of a chosen kind is carried out."""
 
-    With a `clock` it lets the flows' sleeps move that clock instead of taking time.
-    """
-
-    def __init__(
-        self, matches: Callable[[Request[Any]], bool], act: Callable[[], None], clock: StoppedClock | None = None
-    ) -> None:
+    def __init__(self, matches: Callable[[Request[Any]], bool], act: Callable[[], None]) -> None:
         self._matches = matches
         self._act = act
-        self._clock = clock
         self._lock = threading.Lock()
         self.acted = False
 
@@ -125,9 +119,6 @@ class Moment:
             self.acted = self.acted or is_now
         if is_now:
             self._act()
-        if self._clock is not None and type(request) is Sleep and request.seconds < 3600.0:
-            self._clock.move(request.seconds)
-            request.seconds = 0.0
 
     def after(self, request: Request[Any], answer: Any) -> None:
         """Nothing."""
