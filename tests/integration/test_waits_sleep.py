@@ -144,6 +144,8 @@ def test_a_moment_that_is_past_and_no_time_at_all_are_slept_at_once(harness: Har
         ((datetime.timedelta(seconds=1),), {}),
         ((1,), {"until": datetime.datetime.now(datetime.UTC)}),
         ((), {"until": datetime.datetime(2999, 1, 1)}),
+        ((), {"until": datetime.datetime(2999, 1, 1, tzinfo=datetime.UTC)}),
+        ((), {"until": datetime.datetime.max.replace(tzinfo=datetime.timezone(-datetime.timedelta(hours=23)))}),
         ((), {"until": datetime.date(2999, 1, 1)}),
         ((), {"until": "2999-01-01T00:00:00Z"}),
         ((), {"until": 5}),
@@ -161,6 +163,24 @@ def test_a_sleep_that_cannot_be_is_refused_and_nothing_is_recorded(
 
     assert harness.run(agent, "x").unwrap() == "went on"
     assert ids(harness) == []
+
+
+@both_kinds
+def test_a_moment_is_slept_until_where_it_is_less_than_a_thousand_million_seconds_ahead(
+    harness: Harness, clock: StoppedClock, waits: bool
+) -> None:
+    furthest = clock.wall_ms() + 1_000_000_000_000 - 1
+
+    def moment(ms: int) -> datetime.datetime:
+        return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=ms)
+
+    @scripted(harness, waits)
+    def agent(run: Any, task: Any) -> Any:
+        with pytest.raises(UsageError, match=r"sleep.* is 1,000,000,000 seconds ahead, or more"):
+            yield run.sleep(until=moment(furthest + 1))
+        yield run.sleep(until=moment(furthest))
+
+    assert harness.run(agent, "x").wake_at == furthest
 
 
 @both_kinds

@@ -79,6 +79,7 @@ def _anything_for(text: str) -> dict[str, None] | tuple[None, ...]:
         ("runs_of_agent", "run_by_agent"),
         ("runs_of_status_and_agent", "run_by_agent"),
         ("due_queued", "run_by_status"),
+        ("due_ordered", "run_ordered"),
         ("due_waiting", "run_due"),
         ("due_expired", "run_by_status"),
         ("run_order", "run_by_id"),
@@ -94,6 +95,8 @@ def _anything_for(text: str) -> dict[str, None] | tuple[None, ...]:
         ("checkpoints", "checkpoint_of_run"),
         ("requests", "request_of_attempt"),
         ("requests_of_call", "request_of_attempt"),
+        ("requests_unanswered", "request_unanswered"),
+        ("requests_unanswered_of_call", "request_of_attempt"),
         ("requests_open", "request_open"),
         ("request_answer", "request_by_id"),
         ("identity_by_key", "identity_by_key"),
@@ -111,7 +114,11 @@ def test_no_statement_reads_a_table_from_end_to_end(name: str, index: str) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["due_queued", "due_waiting", "due_expired", "requests_open", "runs", "calls", "last_call"]
+    "name",
+    [
+        *("due_queued", "due_ordered", "due_waiting", "due_expired"),
+        *("requests_unanswered", "requests_open", "runs", "calls", "last_call"),
+    ],
 )
 def test_no_statement_sorts_what_an_index_has_in_order(name: str) -> None:
     connection = schema()

@@ -98,9 +98,10 @@ class Claim(Struct, frozen=True, kw_only=True):
     a read that an open decision had PLANNED, with its attempt counted.
 
     `statuses` is a mask of the statuses that may be claimed.  `early` claims a run that waits although its time has
-    not come.  `resumes` ends a pause: a control of PAUSE goes back to NONE.  `reopens` are changes of calls that a
-    FAILED run failed with; they were made from the run as it stood under `epoch`, and the claim is refused where that
-    is no longer its epoch.
+    not come; one whose `control` is not NONE is claimed without it, because whoever gave that order may have died
+    before he could claim the run and carry it out.  `resumes` ends a pause: a control of PAUSE goes back to NONE.
+    `reopens` are changes of calls that a FAILED run failed with; they were made from the run as it stood under
+    `epoch`, and the claim is refused where that is no longer its epoch.
     """
 
     run_id: str
@@ -180,7 +181,9 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """An operator's order: raise a run's `control`, which never falls by an order.  Whoever drives the run obeys."""
+    """An operator's order: raise a run's `control`, which never falls by an order.  Whoever drives the run obeys, or
+    else whoever claims it next, even where it waits.
+    """
 
     run_id: str
     control: Control

@@ -68,10 +68,10 @@ class Store(Protocol):
         Guards, each checked in the transaction that writes:
         - Create: no run has this id.
         - Claim: the run exists, its status is in `statuses`, no lease on it is live, its epoch is `epoch` where that is
-          given, and where it is WAITING its `wake_at` has passed or the claim is `early`.  The run's row is locked and
-          updated first; only then are its calls STARTED under an older epoch marked UNCERTAIN, and, where its phase is
-          DECISION_RECORDED or AWAITING_RESULTS, its PLANNED reads, these with attempt + 1.  A call in `reopens` needs
-          its state to allow the new one.
+          given, and where it is WAITING its `wake_at` has passed, its `control` is not NONE, or the claim is `early`.
+          The run's row is locked and updated first; only then are its calls STARTED under an older epoch marked
+          UNCERTAIN, and, where its phase is DECISION_RECORDED or AWAITING_RESULTS, its PLANNED reads, these with
+          attempt + 1.  A call in `reopens` needs its state to allow the new one.
         - Advance: the run is RUNNING under this owner, epoch and version, its lease is live on the store's lease
           clock as read inside this transaction, and its phase allows the next one (`phases.PHASE_BEFORE`): the first
           of `through`, or else `phase`; that each of the rest may follow is the caller's to know
@@ -116,8 +116,9 @@ class Store(Protocol):
         ...
 
     def due(self, wall_ms: int, limit: int) -> list[str]:
-        """Ids of runs that can go on without anybody: QUEUED, WAITING for a time that has come, and RUNNING under a
-        lease that has run out, each oldest first."""
+        """Ids of runs that can go on without anybody: QUEUED, WAITING under an order that nobody has obeyed (`control`
+        is not NONE), WAITING for a time that has come, and RUNNING under a lease that has run out, each oldest first
+        and named once."""
         ...
 
     def calls(self, run_no: int, since: int = 0) -> list[CallRecord]:
@@ -144,8 +145,9 @@ class Store(Protocol):
         """A run's checkpoints in the order of their versions."""
         ...
 
-    def requests(self, run_no: int, call_seq: int | None = None) -> list[RequestRecord]:
-        """A run's requests, or those about one of its calls, oldest first, answered ones included."""
+    def requests(self, run_no: int, call_seq: int | None = None, *, unanswered: bool = False) -> list[RequestRecord]:
+        """A run's requests, or those about one of its calls, oldest first: answered ones too, or the `unanswered`
+        alone.  The unanswered ones of a run are found without reading those that were answered."""
         ...
 
     def open_requests(self, limit: int) -> list[tuple[str, RequestRecord]]:

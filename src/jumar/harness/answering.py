@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -90,22 +90,37 @@ class Answering:
         """
         if not isinstance(call_id, str):
             raise RequestNotFound(f"{call_id!r} names no call", hint="Give a call's id, as `jumar show RUN` prints it.")
+        kinds = (kind, *others_too)
+        unanswered = self._store.requests(self._run.run_no, unanswered=True)
+        still = self._still_open(request for request in unanswered if request.call_id == call_id)
+        meant = [(request, call) for request, call in still if request.kind in kinds]
+        if meant:
+            return meant[0]
+        # Not the whole id of a call that is asked about.  An end of an id must be the only one among all that was ever
+        # asked: else the same words, said twice, would answer one call and then another.
+        found = self._named(call_id)
+        still = self._still_open(found)
+        meant = [(request, call) for request, call in still if request.kind in kinds]
+        if meant:
+            return meant[0]
+        raise self._not_asked(call_id, kinds, found, [request for request, _ in still])
+
+    def _named(self, call_id: str) -> list[RequestRecord]:
+        """All that was ever asked about the call of this id, or else about the only one whose id ends so."""
         asked = self._store.requests(self._run.run_no)
         found = [request for request in asked if request.call_id == call_id]
-        if not found:
-            found = [request for request in asked if request.call_id.endswith(f".{call_id}")]
-            names = sorted({request.call_id for request in found})
-            if len(names) > 1:
-                raise RequestNotFound(f"{call_id} may mean any of {', '.join(names)}", hint="Give the whole id.")
-        others = []
-        for request in found:
-            call = self._store.call(self._run.run_no, request.call_seq)
-            if call is None or not is_open(request, call, self._run.status):
-                continue
-            if request.kind is kind or request.kind in others_too:
-                return request, call
-            others.append(request)
-        raise self._not_asked(call_id, (kind, *others_too), found, others)
+        if found:
+            return found
+        found = [request for request in asked if request.call_id.endswith(f".{call_id}")]
+        names = sorted({request.call_id for request in found})
+        if len(names) > 1:
+            raise RequestNotFound(f"{call_id} may mean any of {', '.join(names)}", hint="Give the whole id.")
+        return found
+
+    def _still_open(self, requests: Iterable[RequestRecord]) -> list[tuple[RequestRecord, CallRecord]]:
+        """Those that are still asked, each with its call."""
+        calls = ((each, self._store.call(self._run.run_no, each.call_seq)) for each in requests if each.verdict is None)
+        return [(each, call) for each, call in calls if call is not None and is_open(each, call, self._run.status)]
 
     def _not_asked(
         self, call_id: str, kinds: tuple[RequestKind, ...], found: list[RequestRecord], others: list[RequestRecord]

@@ -17,7 +17,7 @@ from jumar.engine.policy import ToolPolicy
 from jumar.engine.scope import branch_here
 from jumar.errors import NotStorable, UsageError
 from jumar.harness.calling import encoded, nothing
-from jumar.harness.options import seconds
+from jumar.harness.options import MOST_SECONDS, seconds
 
 UNSET: Any = msgspec.UNSET
 
@@ -106,6 +106,8 @@ def sleep_call(
         if not isinstance(until, datetime) or until.tzinfo is None:
             raise UsageError(f"sleep(until={until!r}) is no datetime with a time zone")
         wake_at = int(until.timestamp() * 1000)
+        if wake_at - live.wall() >= MOST_SECONDS * 1000:
+            raise UsageError(f"sleep(until={until!r}) is {MOST_SECONDS:,.0f} seconds ahead, or more")
         details = {"until": wake_at}
     policy = ToolPolicy(CallKind.SLEEP, CallKind.SLEEP.label, Effect.READ, codec_for(Any))
     call = Call(live, policy, nothing, (), {}, encoded("sleep", details), key)

@@ -218,8 +218,8 @@ class Operating(Declaring):
         return run_info(operations.run_record(run_id), operations.store)
 
     def due(self, limit: int = 100) -> list[str]:
-        """Ids of at most `limit` runs that can go on by themselves: QUEUED ones, those whose time has come, those whose
-        process is gone.
+        """Ids of at most `limit` runs that can go on by themselves: QUEUED ones, those that wait although they were
+        ordered to stop, those whose time has come, those whose process is gone.
         """
         return self._open().due(whole("limit", limit, 1, 1_000_000))
 

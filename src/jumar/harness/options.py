@@ -60,12 +60,15 @@ def whole(name: str, value: Any, least: int = 0, most: int = 1000) -> int:
     raise UsageError(f"{name}={value!r} is not a whole number from {least} to {most}")
 
 
+MOST_SECONDS = 1e9  # some thirty years; no number of seconds reaches it
+
+
 def seconds(name: str, value: Any, *, zero: bool) -> float | None:
     """A number of seconds, or None."""
     if value is None:
         return None
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if is_number and (value > 0 or (zero and value == 0)) and value < 1e9:
+    if is_number and (value > 0 or (zero and value == 0)) and value < MOST_SECONDS:
         return float(value)
     raise UsageError(f"{name}={value!r} is not a number of seconds")
 

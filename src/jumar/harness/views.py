@@ -59,10 +59,9 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
 
 def waiting_on(run: RunRecord, store: Store) -> list[WaitingOn]:
     """What is still asked of somebody in a run, oldest first."""
-    asked = [request for request in store.requests(run.run_no) if request.verdict is None]
     said = _Said(store)
     found = []
-    for request in asked:
+    for request in store.requests(run.run_no, unanswered=True):
         call = store.call(run.run_no, request.call_seq)
         if call is not None and is_open(request, call, run.status):
             found.append(asked_for(request, call, store, run, said))

@@ -49,7 +49,9 @@ class Creating(Suite):
 
 
 class Claiming(Suite):
-    """Guards: the run exists, its status may be claimed, no lease on it is live, and where it waits it is due."""
+    """Guards: the run exists, its status may be claimed, no lease on it is live, and where it waits it is due, or was
+    ordered to stop.
+    """
 
     def test_a_free_run_is_claimed_under_a_new_epoch(self, scene: Scene) -> None:
         run = scene.queued()

@@ -119,7 +119,7 @@ class Draws:
             ttl_ms=200,
             at=AT,
             statuses=mask(*CLAIMABLE),
-            early=True,
+            early=run.control is Control.NONE or data.draw(st.booleans()),
             resumes=data.draw(st.booleans()),
             epoch=run.epoch,
             reopens=tuple(changed(seq, CallState.PLANNED, epoch=run.epoch + 1) for seq in reopened),

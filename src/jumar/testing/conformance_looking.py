@@ -9,13 +9,15 @@ from msgspec.structs import replace
 
 from jumar.core.phases import FINAL
 from jumar.core.records import RequestRecord, RunRecord
-from jumar.core.states import CallKind, CallState, RequestKind, Status
+from jumar.core.states import CallKind, CallState, Control, RequestKind, Status, Verdict
 from jumar.testing.conformance_scene import AT, Scene, answering, asking, call
 from jumar.testing.conformance_suite import Suite
 
 
 class Due(Suite):
-    """Runs that can go on without anybody: queued ones, those whose time has come, those whose lease has run out."""
+    """Runs that can go on without anybody: queued ones, those that wait although they were ordered to stop, those whose
+    time has come, those whose lease has run out.
+    """
 
     def test_nothing_is_due_in_an_empty_store(self, scene: Scene) -> None:
         assert scene.store.due(AT, 10) == []
@@ -23,22 +25,27 @@ class Due(Suite):
     def test_each_kind_comes_oldest_first(self, scene: Scene) -> None:
         late, early = scene.waiting(wake_at=AT + 2), scene.waiting(wake_at=AT + 1)
         first_lost, first = scene.abandoned(), scene.queued()
+        first_ordered, second_ordered = (
+            self._waiting_under_orders(scene, Control.CANCEL),
+            self._waiting_under_orders(scene, Control.PAUSE),
+        )
         second_lost, second = scene.abandoned(), scene.ended(Status.QUEUED)
-        expected = [first, second, early, late, first_lost, second_lost]
+        expected = [first, second, first_ordered, second_ordered, early, late, first_lost, second_lost]
         assert scene.store.due(AT + 2, 10) == [run.run_id for run in expected]
 
     def test_runs_whose_time_came_at_once_come_oldest_first(self, scene: Scene) -> None:
         runs = [scene.waiting(wake_at=AT) for _ in range(3)]
         assert scene.store.due(AT, 10) == [run.run_id for run in runs]
 
-    @pytest.mark.parametrize("limit", range(7))
+    @pytest.mark.parametrize("limit", range(9))
     def test_at_most_so_many_come(self, scene: Scene, limit: int) -> None:
         for _ in range(2):
             scene.queued()
             scene.waiting(wake_at=AT)
+            self._waiting_under_orders(scene, Control.PAUSE, wake_at=AT - 1)
             scene.abandoned()
         whole = scene.store.due(AT, 10)
-        assert len(whole) == 6
+        assert len(whole) == 8
         assert scene.store.due(AT, limit) == whole[:limit]
 
     def test_a_run_that_waits_is_due_when_its_time_has_come_and_not_before(self, scene: Scene) -> None:
@@ -53,9 +60,21 @@ class Due(Suite):
         scene.ack(answering(run, "r1"))
         assert scene.store.due(AT, 10) == [run.run_id]
 
+    @pytest.mark.parametrize("control", [Control.PAUSE, Control.CANCEL], ids=lambda control: control.label)
+    @pytest.mark.parametrize("wake_at", [None, AT, AT + 9], ids=str)
+    def test_a_run_that_waits_is_due_once_it_is_ordered_to_stop_and_is_named_once(
+        self, scene: Scene, wake_at: int | None, control: Control
+    ) -> None:
+        other, run = scene.waiting(wake_at=wake_at), scene.waiting(wake_at=wake_at)
+        scene.ack(scene.order(run, control))
+        assert scene.store.due(AT, 10) == ([run.run_id, other.run_id] if wake_at == AT else [run.run_id])
+        scene.claimed(scene.claim(run))
+        assert run.run_id not in scene.store.due(AT, 10)
+
     def test_a_run_under_a_live_lease_is_not_due(self, scene: Scene) -> None:
         scene.running()
         scene.claimed(scene.claim(scene.queued()))
+        scene.ack(scene.order(scene.running(), Control.CANCEL))
         assert scene.store.due(AT, 10) == []
 
     @pytest.mark.parametrize(
@@ -64,6 +83,22 @@ class Due(Suite):
     def test_a_run_that_goes_on_only_by_somebodys_word_is_not_due(self, scene: Scene, status: Status) -> None:
         scene.ended(status, wake_at=AT)
         assert scene.store.due(AT, 10) == []
+
+    @pytest.mark.parametrize("control", [Control.PAUSE, Control.CANCEL], ids=lambda control: control.label)
+    def test_a_run_that_has_obeyed_is_not_due_though_its_order_is_kept(self, scene: Scene, control: Control) -> None:
+        run = scene.running()
+        scene.ack(scene.order(run, control))
+        obeyed = Status.CANCELLED if control is Control.CANCEL else Status.PAUSED
+        scene.ack(scene.leave(scene.again(run), obeyed))
+        assert scene.again(run).control is control
+        assert scene.store.due(AT, 10) == []
+
+    @staticmethod
+    def _waiting_under_orders(scene: Scene, control: Control, wake_at: int | None = None) -> RunRecord:
+        """A run that waits, and an order that nobody has obeyed."""
+        run = scene.waiting(wake_at=wake_at)
+        scene.ack(scene.order(run, control))
+        return scene.again(run)
 
 
 class OpenRequests(Suite):
@@ -91,6 +126,39 @@ class OpenRequests(Suite):
         assert [request.request_id for request in scene.store.requests(run.run_no, 4)] == ["z", "a"]
         assert [request.request_id for request in scene.store.requests(run.run_no, 5)] == ["b"]
         assert scene.store.requests(run.run_no, 6) == []
+
+    def test_the_unanswered_requests_of_a_run_or_of_one_call_are_those_that_nobody_has_answered(
+        self, scene: Scene
+    ) -> None:
+        run, other = scene.running(), scene.running()
+        for name, seq, attempt in (("z", 4, 1), ("b", 5, 1), ("a", 4, 2), ("m", 4, 3)):
+            run = scene.asked(run, name, seq, attempt)
+        scene.asked(other, "other", 4)
+        assert self._unanswered(scene, run) == ["z", "b", "a", "m"]
+        scene.ack(answering(run, "z"))
+        assert self._unanswered(scene, run) == ["b", "a", "m"]
+        assert self._unanswered(scene, run, 4) == ["a", "m"]
+        assert self._unanswered(scene, run, 6) == []
+        asked = [request for request in scene.store.requests(run.run_no) if request.verdict is None]
+        assert scene.store.requests(run.run_no, unanswered=True) == asked
+        for name in ("m", "a", "b"):
+            scene.ack(answering(run, name, verdict=Verdict.NOT_HAPPENED, value=None))
+        assert self._unanswered(scene, run) == self._unanswered(scene, run, 4) == []
+        assert self._unanswered(scene, other) == ["other"]
+        assert scene.store.requests(999, unanswered=True) == []
+
+    @pytest.mark.parametrize("status", FINAL, ids=lambda status: status.label)
+    def test_what_a_run_that_has_ended_was_not_answered_is_unanswered_all_the_same(
+        self, scene: Scene, status: Status
+    ) -> None:
+        run = scene.running()
+        scene.ack(scene.advance(run, requests=(replace(asking("r1"), kind=RequestKind.APPROVAL),)))
+        scene.ack(scene.leave(scene.again(run), status))
+        assert self._unanswered(scene, run) == ["r1"]
+
+    @staticmethod
+    def _unanswered(scene: Scene, run: RunRecord, seq: int | None = None) -> list[str]:
+        return [request.request_id for request in scene.store.requests(run.run_no, seq, unanswered=True)]
 
     def test_open_requests_of_all_runs_come_oldest_first(self, scene: Scene) -> None:
         runs = [scene.running(), scene.running()]

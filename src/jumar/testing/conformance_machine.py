@@ -169,6 +169,9 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.calls(theirs, 2) == self.model.calls(ours, 2)
         assert self.store.call(theirs, 1) == self.model.call(ours, 1)
         assert self.store.last_call(theirs, CallKind.TOOL) == self.model.last_call(ours, CallKind.TOOL)
+        for seq in (None, 1):
+            theirs_open = self.store.requests(theirs, seq, unanswered=True)
+            assert theirs_open == self.model.requests(ours, seq, unanswered=True)
         assert self.store.requests(theirs, 1) == self.model.requests(ours, 1)
         for scope in IdentityScope:
             for key in KEYS:

@@ -33,6 +33,30 @@ class Resuming(Suite):
         assert scene.refusal(scene.claim(finished, early=True)) is Guard.ENDED
         assert scene.refusal(scene.claim(waiting, early=True, statuses=mask(Status.QUEUED))) is Guard.TRANSITION
 
+    @pytest.mark.parametrize("control", [Control.PAUSE, Control.CANCEL], ids=lambda control: control.label)
+    @pytest.mark.parametrize("wake_at", [None, AT + 10], ids=str)
+    def test_a_run_that_waits_and_was_ordered_to_stop_is_claimed_before_its_time(
+        self, scene: Scene, wake_at: int | None, control: Control
+    ) -> None:
+        run, resumed = (scene.waiting(wake_at=wake_at, waiting_on="scan.search.1") for _ in range(2))
+        for each in (run, resumed):
+            scene.ack(scene.order(each, control))
+        claimed = scene.claimed(scene.claim(run)).run
+        told = (claimed.status, claimed.control, claimed.wake_at, claimed.waiting_on)
+        assert told == (Status.RUNNING, control, None, None)
+        again = scene.claimed(scene.claim(resumed, resumes=True)).run
+        assert again.control is (Control.NONE if control is Control.PAUSE else control)
+
+    def test_a_run_that_was_ordered_to_stop_is_held_to_every_other_guard(self, scene: Scene) -> None:
+        held, waiting = scene.running(), scene.waiting(wake_at=AT + 10)
+        for run in (held, waiting):
+            scene.ack(scene.order(run, Control.CANCEL))
+        before = scene.everything(waiting)
+        assert scene.refusal(scene.claim(held)) is Guard.HELD
+        assert scene.refusal(scene.claim(waiting, statuses=mask(Status.QUEUED))) is Guard.TRANSITION
+        assert scene.refusal(scene.claim(waiting, epoch=7)) is Guard.VERSION
+        assert scene.everything(waiting) == before
+
     @pytest.mark.parametrize("control", Control, ids=lambda control: control.label)
     def test_a_claim_leaves_an_order_standing(self, scene: Scene, control: Control) -> None:
         run = self._ordered(scene, control)

@@ -125,8 +125,9 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime) -> Claimed:
         raise Refused(Guard.ENDED, "the run has ended")
     if claim.epoch is not None and claim.epoch != before.epoch:
         raise Refused(Guard.VERSION, "the run has been claimed since")
-    is_due = claim.early or (before.wake_at is not None and before.wake_at <= claim.at)
-    if before.status is Status.WAITING and not is_due:
+    its_time_has_come = before.wake_at is not None and before.wake_at <= claim.at
+    may_go_on = claim.early or its_time_has_come or before.control is not Control.NONE
+    if before.status is Status.WAITING and not may_go_on:
         raise Refused(Guard.NOT_DUE, "the run waits")
     if not claim.statuses >> before.status & 1:
         raise Refused(Guard.TRANSITION, "a run of this status is not to be claimed")

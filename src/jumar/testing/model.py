@@ -41,7 +41,7 @@ from jumar.core.records import (
     RequestRecord,
     RunRecord,
 )
-from jumar.core.states import CallKind, CallState, IdentityScope, RequestKind, Status
+from jumar.core.states import CallKind, CallState, Control, IdentityScope, RequestKind, Status
 from jumar.core.store import Finding, Inspection, RunFilter
 from jumar.errors import StoreError, StoreUnavailable
 from jumar.testing.conformance_rules import (
@@ -190,14 +190,16 @@ class ModelStore:
         now = self._clock()
         runs = sorted((run.record for run in self._runs), key=lambda run: run.run_id)
         queued = [run for run in runs if run.status is Status.QUEUED]
-        waiting = [
+        waiting = [run for run in runs if run.status is Status.WAITING]
+        ordered_to_stop = [run for run in waiting if run.control is not Control.NONE]
+        come = [
             run
-            for run in sorted(runs, key=lambda run: run.wake_at or 0)
-            if run.status is Status.WAITING and run.wake_at is not None and run.wake_at <= wall_ms
+            for run in sorted(waiting, key=lambda run: run.wake_at or 0)
+            if run.control is Control.NONE and run.wake_at is not None and run.wake_at <= wall_ms
         ]
         running = [run for run in runs if run.status is Status.RUNNING]
         expired = [run for run in running if run.boot != now.boot or run.lease_until <= now.ms]
-        return [run.run_id for run in queued + waiting + expired][:limit]
+        return [run.run_id for run in queued + ordered_to_stop + come + expired][:limit]
 
     def calls(self, run_no: int, since: int = 0) -> list[CallRecord]:
         """See `Store.calls`."""
@@ -225,9 +227,11 @@ class ModelStore:
         """See `Store.checkpoints`."""
         return self._of(run_no, lambda run: [run.checkpoints[version] for version in sorted(run.checkpoints)], [])
 
-    def requests(self, run_no: int, call_seq: int | None = None) -> list[RequestRecord]:
+    def requests(self, run_no: int, call_seq: int | None = None, *, unanswered: bool = False) -> list[RequestRecord]:
         """See `Store.requests`."""
-        return self._of(run_no, lambda run: [asked for asked in run.requests if call_seq in (None, asked.call_seq)], [])
+        asked: list[RequestRecord] = self._of(run_no, lambda run: run.requests, [])
+        about = [request for request in asked if call_seq in (None, request.call_seq)]
+        return [request for request in about if request.verdict is None] if unanswered else about
 
     def open_requests(self, limit: int) -> list[tuple[str, RequestRecord]]:
         """See `Store.open_requests`."""

@@ -1,7 +1,8 @@
 -- The statements of the SQLite store.  A line `-- name: x` begins each; :name marks a parameter, ? a place in a row.
 -- Where `state IN (0, 1, 2, 5)` stands beside `state = 2`, it repeats the condition of the index call_open: without the very
 -- words, SQLite does not use that index and looks at every call of the run.  A + before a column keeps SQLite from choosing that
--- column's index, where another has the rows in order.
+-- column's index, where another has the rows in order.  INDEXED BY names the one of few rows, where SQLite prefers one that has
+-- every run of that status.
 
 -- name: run_create
 INSERT INTO run (run_id, reversed_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot,
@@ -19,7 +20,7 @@ SET owner = :owner, epoch = epoch + 1, boot = :boot, lease_until = :lease_until,
 WHERE run_id = :run_id
   AND (1 << status) & :statuses <> 0
   AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
-  AND (status <> 2 OR wake_at <= :at OR :early)
+  AND (status <> 2 OR wake_at <= :at OR control <> 0 OR :early)
   AND (:epoch IS NULL OR epoch = :epoch)
 RETURNING run_no;
 
@@ -193,6 +194,9 @@ FROM run WHERE status = :status AND agent = :agent AND run_id < :before ORDER BY
 -- name: due_queued
 SELECT run_id FROM run WHERE status = 0 ORDER BY run_id LIMIT :limit;
 
+-- name: due_ordered
+SELECT run_id FROM run INDEXED BY run_ordered WHERE status = 2 AND control <> 0 ORDER BY run_id LIMIT :limit;
+
 -- name: due_waiting
 SELECT run_id FROM run WHERE wake_at IS NOT NULL AND wake_at <= :wall AND +status = 2 ORDER BY wake_at, run_id LIMIT :limit;
 
@@ -239,10 +243,15 @@ SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value,
        expires_at
 FROM request WHERE run_no = ? AND call_seq = ? ORDER BY request_no;
 
--- name: requests_of_call
+-- name: requests_unanswered
 SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at,
        expires_at
-FROM request WHERE run_no = ? AND call_seq = ? ORDER BY request_no;
+FROM request WHERE run_no = ? AND verdict IS NULL ORDER BY request_no;
+
+-- name: requests_unanswered_of_call
+SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at,
+       expires_at
+FROM request WHERE run_no = ? AND call_seq = ? AND +verdict IS NULL ORDER BY request_no;
 
 -- name: requests_open
 SELECT run_id, request_id, call_seq, call_id, attempt, kind, request.created_at, verdict, value, answered_by, note, answered_at,

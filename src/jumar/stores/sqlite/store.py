@@ -185,9 +185,10 @@ class SQLiteStore:
         """See `Store.due`."""
         now = self.now()
         values = {"wall": wall_ms, "boot": now.boot, "now": now.ms, "limit": limit}
-        names = ("due_queued", "due_waiting", "due_expired")
+        names = ("due_queued", "due_ordered", "due_waiting", "due_expired")
         rows = self._read(lambda reader: [row for name in names for row in reader.execute(SQL[name], values)])
-        return list(dict.fromkeys(row[0] for row in rows))[:limit]  # one may have moved on between the statements
+        # One may be due by its order and by its time, or have moved on between the statements.
+        return list(dict.fromkeys(row[0] for row in rows))[:limit]
 
     def calls(self, run_no: int, since: int = 0) -> list[CallRecord]:
         """See `Store.calls`."""
@@ -224,9 +225,13 @@ class SQLiteStore:
             lambda reader: [checkpoint_record(row) for row in reader.execute(SQL["checkpoints"], (run_no,))]
         )
 
-    def requests(self, run_no: int, call_seq: int | None = None) -> list[RequestRecord]:
+    def requests(self, run_no: int, call_seq: int | None = None, *, unanswered: bool = False) -> list[RequestRecord]:
         """See `Store.requests`."""
-        name, values = ("requests", (run_no,)) if call_seq is None else ("requests_of_call", (run_no, call_seq))
+        values: tuple[int, ...] = (run_no,) if call_seq is None else (run_no, call_seq)
+        if unanswered:
+            name = "requests_unanswered" if call_seq is None else "requests_unanswered_of_call"
+        else:
+            name = "requests" if call_seq is None else "requests_of_call"
         return self._read(lambda reader: [request_record(row) for row in reader.execute(SQL[name], values)])
 
     def open_requests(self, limit: int) -> list[tuple[str, RequestRecord]]:

@@ -31,7 +31,7 @@ from jumar.core.changes import (
 from jumar.core.checksums import sealed
 from jumar.core.phases import FINAL, PHASE_BEFORE, STATUS_BEFORE
 from jumar.core.records import RunRecord
-from jumar.core.states import CallState, EventKind, Phase, Status, mask
+from jumar.core.states import CallState, Control, EventKind, Phase, Status, mask
 from jumar.stores.clock import BOOT, lease_ms
 from jumar.stores.sqlite import names, operators
 from jumar.stores.sqlite.rows import call_row, checkpoint_row, is_plain, numbers_text, plain_call_row
@@ -148,7 +148,8 @@ def _claim_refused(run: RunRecord, now: int, claim: Claim) -> Refusal:
         return Refusal(Guard.ENDED, f"run {run.run_id} is {run.status.label}", run)
     if claim.epoch is not None and run.epoch != claim.epoch:
         return Refusal(Guard.VERSION, f"run {run.run_id} was claimed meanwhile (epoch {run.epoch})", run)
-    if run.status is Status.WAITING and not claim.early and not (run.wake_at is not None and run.wake_at <= claim.at):
+    is_due = run.control is not Control.NONE or (run.wake_at is not None and run.wake_at <= claim.at)
+    if run.status is Status.WAITING and not claim.early and not is_due:
         return Refusal(Guard.NOT_DUE, f"run {run.run_id} is still waiting", run)
     return Refusal(Guard.TRANSITION, f"run {run.run_id} is {run.status.label} and cannot be claimed so", run)
 

@@ -22,7 +22,11 @@ CREATE INDEX identity_of_call ON identity (run_no, call_seq);
 
 -- What still waits for somebody, oldest first; answered requests are not in it.
 CREATE INDEX request_open ON request (created_at, request_id) WHERE verdict IS NULL;
+-- The same of one run.
+CREATE INDEX request_unanswered ON request (run_no, request_no) WHERE verdict IS NULL;
 
 -- Runs whose time has come, in the order in which it came.
 DROP INDEX run_due;
 CREATE INDEX run_due ON run (wake_at, run_id) WHERE wake_at IS NOT NULL;
+-- Runs that wait although they were ordered to stop.
+CREATE INDEX run_ordered ON run (run_id) WHERE status = 2 AND control <> 0;
