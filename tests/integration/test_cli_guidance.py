@@ -91,6 +91,11 @@ def wires(run, task):
 
 
 @harness.agent
+def does_three_things(run, task):
+    return list(run.gather(wire.bind(100), lambda: run.ask("How much?", choices=["half"]), search.bind("x")))
+
+
+@harness.agent
 def slows(run, task):
     return run.call(slow, 100)
 
@@ -221,6 +226,15 @@ def test_what_goes_on_by_itself_is_said_to_by_every_command_with_how_to_say_othe
     assert "two lease_ttl by default" in shop.here("show", "last", "--store", "sqlite:///runs.db").out
     (request,) = shop.here("requests", "--json").json
     assert [command.split()[1] for command in request["next"]] == ["resolve", "reject"]
+
+
+def test_of_several_things_only_what_needs_a_person_is_asked(shop: Shop) -> None:
+    told = shop.begun("does_three_things").out
+    for text in (told, shop.here("show", "last").out, shop.here("requests").out):
+        assert "did gather:0.wire.1 happen?" not in text
+        assert "about gather:0.wire.1 until" in text
+        assert "How much?" in text
+        assert ("gather:2.search.1 is tried again: it is rate-limited" in text) is (not text.startswith("request"))
 
 
 # --- An answer to something else. ------------------------------------------------------------------------------------

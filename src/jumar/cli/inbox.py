@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jumar.cli.asked import is_settling, late_step, step_for
+from jumar.cli.asked import is_settling, late_step, needs_nobody, step_for
 from jumar.cli.lines import NextStep, commands_of, print_step
 from jumar.cli.options import Options
 from jumar.cli.reading import info_of, open_requests, short_id
@@ -25,7 +25,7 @@ def steps_of(harness: Harness, options: Options, requests: Sequence[RequestView]
         if run_id not in runs:
             runs[run_id] = short_id(harness, run_id), info_of(harness, run_id), open_requests(harness, run_id)
         short, run, all_asked = runs[run_id]
-        if run is not None and is_settling(run, all_asked):
+        if run is not None and (needs_nobody(run, asked) or is_settling(run, all_asked)):
             steps.append(late_step(options, short, run, (asked,), now, says=f"Run {short}"))
             continue
         remakes = run is None or run.status != "CANCELLED"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jumar.cli.asked import is_settling, late_step, step_for
+from jumar.cli.asked import is_settling, late_step, needs_nobody, step_for
 from jumar.cli.failed import failed_step
 from jumar.cli.lines import NextStep
 from jumar.cli.options import Options
@@ -61,17 +61,22 @@ def _waits(options: Options, short: str, view: RunView, now: int) -> list[NextSt
     run, asked = view.run, view.waiting_on
     if is_settling(run, asked):
         return [late_step(options, short, run, asked, now)]
-    steps = [step_for(options, short, each, now, says="It waits for a person") for each in asked]
+    steps = [
+        late_step(options, short, run, (each,), now)
+        if needs_nobody(run, each)
+        else step_for(options, short, each, now, says="It waits for a person")
+        for each in asked
+    ]
     if run.wake_at is None:
         return steps
     names = [name for name in (run.waiting_on or "").split(", ") if name]
     covered = {each.call_id for each in asked}
     calls = {call.call_id: call for call in view.calls}
     others = [_until(options, run, name, calls.get(name), view, now) for name in names if name not in covered]
-    if names:
-        return steps + others
-    again: Sequence[CallView | None] = tried_again(view.calls) or [None]
-    return steps + [_until(options, run, "", call, view, now) for call in again]
+    again: Sequence[CallView | None] = [call for call in tried_again(view.calls) if call.call_id not in names]
+    if not names:
+        again = again or [None]
+    return steps + others + [_until(options, run, "", call, view, now) for call in again]
 
 
 def _until(options: Options, run: RunInfo, name: str, call: CallView | None, view: RunView, now: int) -> NextStep:
