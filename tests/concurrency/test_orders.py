@@ -11,6 +11,7 @@ from jumar import Harness
 from jumar.testing.witness import Witness
 from tests.concurrency.orders_scene import OTHER, RUN, drives, orders, resumes, resumes_due, says, scene
 from tests.concurrency.workers import Worker, start
+from tests.integration.agents_helpers import until
 
 __all__ = ["start"]
 
@@ -84,6 +85,7 @@ def test_an_order_from_another_process_is_obeyed_once_the_call_in_flight_is_reco
     driver.expect("paying")
     operator = ready(hire(orders, "bob", order, True))
     operator.let_go("ready")
+    until(lambda: harness.show(RUN).run.control == order)
     said = ready(hire(orders, "cid", order, False))
     said.let_go("ready")
     assert said.ends() == f"RUNNING {order}"

@@ -22,6 +22,9 @@ from jumar.core.states import CallState, Control, Status
 from jumar.core.store import Store
 from jumar.engine.flows.ended import Ended
 from jumar.engine.flows.lifecycle import (
+    BY_ITSELF,
+    NOT_FAILED,
+    RESUMABLE,
     AgentPlan,
     drive,
     input_artifact,
@@ -37,7 +40,7 @@ from jumar.engine.leases import LeaseKeeper
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, WARNING, log
 from jumar.engine.policy import Settings
-from jumar.errors import IntegrityError, JumarError, StaleVersion
+from jumar.errors import IllegalTransition, IntegrityError, JumarError, StaleVersion
 
 Faces = Callable[[LiveRun], Any]  # makes the object an agent gets as its first argument
 
@@ -125,8 +128,8 @@ class Engine:
     ) -> Flow[tuple[Claimed, int] | RunRecord]:
         while True:
             run = yield from self._run(run_id)
-            failed = asked and run.status is Status.FAILED and bool(run.failed_calls)
-            reopens = reopened(run, (yield from self._records(run))) if failed else ()
+            failed = asked and run.status is Status.FAILED
+            reopens = reopened(run, (yield from self._records(run))) if failed and run.failed_calls else ()
             try:
                 return (
                     yield from take_over(
@@ -136,13 +139,18 @@ class Engine:
                         self.io.clock,
                         wait=wait,
                         waiting=waiting,
-                        asked=asked,
+                        statuses=(RESUMABLE if failed else NOT_FAILED) if asked else BY_ITSELF,
+                        resumes=asked,
                         epoch=run.epoch if failed else None,
                         reopens=reopens,
                     )
                 )
             except StaleVersion:
                 continue  # somebody took the failed run up meanwhile
+            except IllegalTransition:
+                # It failed while it was waited for: which calls that concerns shows only now.
+                if not asked or failed or (yield from self._run(run_id)).status is not Status.FAILED:
+                    raise
 
     def order_flow(
         self,

@@ -45,9 +45,10 @@ from jumar.errors import (
 if TYPE_CHECKING:
     from jumar.engine.flows.planning import LoopPlan
 
-_RESUMABLE = mask(*CLAIMABLE)
+RESUMABLE = mask(*CLAIMABLE)
 # What may be taken up although nobody asked for this very run.
-_BY_ITSELF = mask(*(CLAIMABLE - {Status.FAILED, Status.PAUSED}))
+BY_ITSELF = mask(*(CLAIMABLE - {Status.FAILED, Status.PAUSED}))
+NOT_FAILED = mask(*(CLAIMABLE - {Status.FAILED}))
 _LOOK_SECONDS = 0.25  # how often a waiting resume looks whether the lease was renewed
 
 
@@ -107,7 +108,8 @@ def take_over(
     *,
     wait: bool,
     waiting: Callable[[float], None] | None,
-    asked: bool = True,
+    statuses: int = RESUMABLE,
+    resumes: bool = True,
     epoch: int | None = None,
     reopens: tuple[CallChange, ...] = (),
 ) -> Flow[tuple[Claimed, int] | RunRecord]:
@@ -116,8 +118,8 @@ def take_over(
     later time, is answered as it is. `waiting` is told the seconds still to wait. With the claim comes the lease-clock
     millisecond when it was sent, from which the lease may be trusted.
 
-    A run that somebody `asked` for by its id is taken out of a pause or a failure too; `reopens` are the changes of
-    the calls it failed with, made from the run under `epoch`.
+    `statuses` are those it may be claimed in, as a mask; `resumes` takes it out of a pause.  `reopens` are the changes
+    of the calls that it failed with, made from the run under `epoch`.
     """
     found: tuple[int, int] | None = None
     while True:
@@ -127,8 +129,8 @@ def take_over(
             owner=owner,
             ttl_ms=settings.ttl_ms,
             at=wall,
-            statuses=_RESUMABLE if asked else _BY_ITSELF,
-            resumes=asked,
+            statuses=statuses,
+            resumes=resumes,
             epoch=epoch,
             reopens=reopens,
         )
