@@ -48,7 +48,10 @@ _NAMES = st.tuples(
 _ENDINGS = st.builds(
     Ending,
     status=st.sampled_from(
-        [Status.FAILED, Status.FAILED, Status.QUEUED, Status.WAITING, Status.PAUSED, Status.CANCELLED, Status.COMPLETED]
+        [
+            *(Status.FAILED, Status.FAILED, Status.WAITING, Status.WAITING, Status.WAITING),
+            *(Status.QUEUED, Status.PAUSED, Status.CANCELLED, Status.COMPLETED),
+        ]
     ),
     wake_at=st.none() | _TIMES,
     waiting_on=st.sampled_from([None, "scan.search.1"]),
@@ -294,6 +297,13 @@ class Draws:
             note=data.draw(st.sampled_from([None, "enough"])),
         )
 
+    def stop(self, data: st.DataObject) -> list[Change]:
+        """An order to a run that waits, and perhaps a claim of it that is not early."""
+        run = self._one(data, self.waiting())
+        order = replace(self.order(data), run_id=run.run_id)
+        claim = replace(self.claim(data), run_id=run.run_id, early=False, epoch=None, reopens=())
+        return data.draw(st.sampled_from([[order], [order, claim], [claim, order]]))
+
     def _now(self) -> list[RunRecord]:
         return [run for run_id in self.ids if (run := self.model.run(run_id)) is not None]
 
@@ -305,6 +315,10 @@ class Draws:
     def free(self) -> list[RunRecord]:
         """The runs that nobody holds and that have not ended for good."""
         return [run for run in self._now() if run.status in CLAIMABLE and run not in self.held()]
+
+    def waiting(self) -> list[RunRecord]:
+        """The runs that wait."""
+        return [run for run in self._now() if run.status is Status.WAITING]
 
     def asked(self) -> list[RunRecord]:
         """The runs with an open request."""

@@ -111,6 +111,12 @@ class StoreMachine(RuleBasedStateMachine):
         """Somebody answers a request."""
         self._both([self.draws.answer(data)])
 
+    @precondition(lambda self: self.draws.waiting())
+    @rule(data=st.data())
+    def orders_to_stop(self, data: st.DataObject) -> None:
+        """Somebody orders a run that waits to stop, and perhaps claims it."""
+        self._both(self.draws.stop(data))
+
     @rule(data=st.data())
     def batches(self, data: st.DataObject) -> None:
         """Several changes arrive at once."""
