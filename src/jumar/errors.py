@@ -272,7 +272,7 @@ class WorkspaceConflict(WorkspaceError):
 
     code = "workspace-conflict"
     default_safe = "No file was touched."
-    default_hint = "Look at them; then leave them out (skip), or put them back all the same (--force): it can be undone."
+    default_hint = "Look at them; then leave them out (skip), or put them back all the same (force): it can be undone."
 
     def __init__(
         self, what: str, *, paths: tuple[str, ...] = (), safe: str | None = None, hint: str | None = None

@@ -94,6 +94,13 @@ def settles_many(run, task):
 
 
 @harness.agent
+def settles_again(run, task):
+    first = run.call(pay, "i-7", 1200)
+    with run.step("late"):
+        return first, run.call(pay, "i-8", 100)
+
+
+@harness.agent
 def settles_step(run, task):
     with run.step("night"):
         return run.call(pay, "i-7", 1200)

@@ -337,7 +337,7 @@ def waiting(harness: Harness) -> str:
 @pytest.mark.parametrize("call_id", ["pay.2", "pay", "", "search.1", "\ud800", None, 5], ids=repr)
 def test_a_call_that_nobody_asks_about_has_no_answer(harness: Harness, call_id: Any) -> None:
     run_id = waiting(harness)
-    with pytest.raises(RequestNotFound, match="asks nothing about|names no call") as caught:
+    with pytest.raises(RequestNotFound, match=r"asks nothing about|names no call") as caught:
         harness.resolve(run_id, call_id, Happened(5))
     assert (caught.value.exit_code, harness.show(run_id).run.status) == (2, "WAITING")
 

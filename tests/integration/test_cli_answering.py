@@ -292,3 +292,16 @@ def test_without_the_app_arguments_are_taken_as_they_are_and_checked_when_the_ru
     assert done.code == 0
     assert "--app MODULE:HARNESS" in done.out
     assert desk.here("resume", run, *APP).code == 0
+
+
+def test_a_command_that_is_given_twice_answers_nothing_that_another_call_asks(desk: Desk) -> None:
+    run = desk.begin("settles_again")
+    assert desk.here("approve", run, "pay.1").code == 0
+    assert desk.here("resume", run).code == 3
+    again = desk.here("approve", run, "pay.1")
+    assert again.code == 2
+    assert "what was asked about pay.1 has been answered (approve by" in again.err
+    assert desk.sent() == ["i-7 1200"]
+    assert desk.here("approve", run, "late.pay.1").code == 0
+    assert desk.here("resume", run).code == 0
+    assert desk.sent() == ["i-7 1200", "i-8 100"]

@@ -11,7 +11,7 @@ from jumar import Harness
 from jumar.errors import Stopped
 from jumar.testing.crash_clock import StoppedClock
 from tests.integration.waits_helpers import both_kinds, scripted
-from tests.integration.waits_helpers import clock as clock
+from tests.integration.waits_helpers import clock
 
 HOUR = 3600.0
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from jumar.cli.asked import commands_for
 from jumar.cli.options import Options
@@ -12,8 +11,6 @@ from jumar.cli.words import json_of
 from jumar.errors import RequestNotFound
 from jumar.harness.harness import Harness
 from jumar.harness.results import AnswerView, RunView, WaitingOn
-
-A = TypeVar("A", WaitingOn, AnswerView)
 
 _ASKS = {"resolve": "whether it happened", "approval": "for approval", "ask": "a question"}
 _MOST = 5
@@ -24,7 +21,14 @@ def requested(harness: Harness, options: Options, run_id: str, call: str, *kinds
     what is asked instead, how it was answered, or what else waits.
     """
     waiting = open_requests(harness, run_id)
-    named = _named(call, waiting)
+    named = [asked for asked in waiting if asked.call_id == call]
+    view, names = None, {call}
+    if not named:
+        view = harness.show(run_id)
+        # Among the answered ones, too: a command that is given twice must not answer what another call asks.
+        asked_of = [asked.call_id for asked in waiting] + [answer.call_id for answer in view.answers]
+        names = _meant(call, asked_of)
+        named = [asked for asked in waiting if asked.call_id in names]
     found = next((asked for asked in named if asked.kind in kinds), None)
     if found is not None:
         return found
@@ -35,10 +39,9 @@ def requested(harness: Harness, options: Options, run_id: str, call: str, *kinds
         raise RequestNotFound(
             f"{asked.call_id} asks {_ASKS[asked.kind]}, not {_ASKS[kinds[0]]}", hint=f"Answer it: {commands}."
         )
-    view = harness.show(run_id)
-    answered = _named(call, view.answers)
-    if answered:
-        last = answered[-1]
+    assert view is not None
+    last = next((answer for answer in reversed(view.answers) if answer.call_id in names), None)
+    if last is not None:
         raise RequestNotFound(
             f"what was asked about {last.call_id} has been answered ({_answer(last)})",
             hint=_others(options, short, view),
@@ -51,13 +54,11 @@ def requested(harness: Harness, options: Options, run_id: str, call: str, *kinds
     )
 
 
-def _named(call: str, among: Iterable[A]) -> list[A]:
-    among = list(among)
-    same = [each for each in among if each.call_id == call]
-    found = same or [each for each in among if each.call_id.endswith(f".{call}")]
-    names = sorted({each.call_id for each in found})
-    if len(names) > 1:
-        raise RequestNotFound(f"{call} may mean any of {', '.join(names)}", hint="Give the whole id.")
+def _meant(call: str, ids: Sequence[str]) -> set[str]:
+    """The call's own id, where it is there, else the one that ends so."""
+    found = {each for each in ids if each == call} or {each for each in ids if each.endswith(f".{call}")}
+    if len(found) > 1:
+        raise RequestNotFound(f"{call} may mean any of {', '.join(sorted(found))}", hint="Give the whole id.")
     return found
 
 

@@ -23,8 +23,8 @@ class WaitingOn(Struct, frozen=True):
     `idempotency_key` is what the tool could hand to its service, and `started_at` when the call was last sent (ms since
     1970, 0 where it never was): with these, what may have happened can be looked up there.
 
-    `reason` is the exception that its last attempt ended with, as `TYPE: MESSAGE`; None where its process died, or there
-    was no attempt yet.  `probed` is what the tool's probe said last about that attempt (`Unknown`, `NotHappened`,
+    `reason` is the exception that its last attempt ended with, as `TYPE: MESSAGE`; None where its process died, or
+    there was no attempt yet.  `probed` is what the tool's probe said last about that attempt (`Unknown`, `NotHappened`,
     `timed out`, `raised TYPE`, `answered no verdict`), and `probed_at` when (ms since 1970, 0 for never).
     """
 
