@@ -10,8 +10,9 @@ import pytest
 from jumar import Harness
 from jumar.errors import Stopped
 from jumar.testing.crash_clock import StoppedClock
-from tests.integration.waits_helpers import both_kinds, scripted
-from tests.integration.waits_helpers import clock
+from tests.integration.waits_helpers import both_kinds, clock, scripted
+
+__all__ = ["clock"]
 
 HOUR = 3600.0
 
