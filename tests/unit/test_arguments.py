@@ -75,6 +75,55 @@ def test_arguments_of_every_kind_of_parameter_reach_their_place() -> None:
     assert called(act, b'{"a": 1, "b": 2, "c": 3, "d": 4}') == (1, 2, (), 3, {"d": 4})
 
 
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b'{"a": 1}', (1, 2, (), 0, {})),
+        (b'{"a": 1, "rest": [3, 4]}', (1, 2, (3, 4), 0, {})),
+        (b'{"a": 1, "b": 5, "rest": [3], "c": 6}', (1, 5, (3,), 6, {})),
+        (b'{"a": 1, "d": 7}', (1, 2, (), 0, {"d": 7})),
+        (b'{"a": 1, "more": {"d": 7, "e": 8}}', (1, 2, (), 0, {"d": 7, "e": 8})),
+        (b'{"a": 1, "more": 7}', (1, 2, (), 0, {"more": 7})),
+    ],
+)
+def test_the_canonical_form_stands_for_the_same_arguments(data: bytes, found: Any) -> None:
+    def act(a: int, b: int = 2, *rest: int, c: int = 0, **more: int) -> Any:
+        return a, b, rest, c, more
+
+    assert called(act, data) == found
+    canonical = reads(act)(data)[2]
+    assert called(act, canonical) == found
+    assert reads(act)(canonical)[2] == canonical
+
+
+def test_an_argument_that_only_has_a_place_keeps_it_where_one_before_it_is_left_out() -> None:
+    def act(a: int = 1, b: int = 2, /, c: int = 3, **more: int) -> Any:
+        return a, b, c, more
+
+    assert called(act, b'{"b": 5}') == (1, 5, 3, {})
+    assert called(act, b'{"b": 5, "more": {"a": 6}}') == (1, 5, 3, {"a": 6})
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b'{"rest": [1]}', "missing a required argument: 'a'"),
+        (b'{"a": 1, "rest": 2}', "argument 'rest' is no list"),
+        (b'{"a": 1, "rest": ["x"]}', "argument 'rest': `$` is not of the type `int`"),
+        (b'{"a": 1, "d": "x"}', "argument 'd': `$` is not of the type `int`"),
+        (b'{"a": 1, "more": {"d": "x"}}', "argument 'd': `$` is not of the type `int`"),
+        (b'{"a": 1, "more": {"a": 2}}', "argument 'a' is given twice"),
+    ],
+)
+def test_what_does_not_fit_the_rest_is_told_too(data: bytes, words: str) -> None:
+    def act(a: int, *rest: int, **more: int) -> None:
+        return None
+
+    with pytest.raises(UsageError) as caught:
+        reads(act)(data)
+    assert caught.value.what.startswith(f"act: {words}")
+
+
 def test_a_function_without_arguments_takes_an_empty_object() -> None:
     assert reads(lambda: None)(b"{}") == ([], {}, b"{}")
 
