@@ -10,10 +10,11 @@ import pytest
 from anthropic.types import Message
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
+from pydantic import BaseModel
 
 from jumar import Decision, ToolCall, Usage
 from jumar.core.decisions import read, written
-from jumar.errors import UsageError
+from jumar.errors import NotStorable, UsageError
 
 # --- By hand. --------------------------------------------------------------------------------------------------------
 
@@ -86,6 +87,25 @@ def test_arguments_with_a_number_that_json_has_not_stay_what_the_model_wrote() -
     assert call.arguments == '{"limit": NaN}'  # which no tool takes for null
 
 
+def test_arguments_made_by_hand_may_hold_whatever_a_tool_takes() -> None:
+    class Place(BaseModel):
+        street: str
+
+    call = ToolCall("go", {"to": Place(street="x"), "stops": {1: [Place(street="y")]}})
+    assert call.arguments == {"to": {"street": "x"}, "stops": {"1": [{"street": "y"}]}}
+    assert read(written(Decision.act([call]), None)).decision.calls == (call,)
+
+
+def test_a_decision_that_was_spoiled_after_it_was_made_is_told() -> None:
+    call = ToolCall("go", {"to": "x"})
+    assert isinstance(call.arguments, dict)
+    call.arguments["to"] = object()
+    with pytest.raises(NotStorable, match="cannot be written as JSON"):
+        written(Decision.act([call]), None)
+    with pytest.raises(UsageError, match="calls ToolCall objects, not str"):
+        Decision(calls=("go",))  # type: ignore[arg-type]
+
+
 def test_blank_arguments_are_no_arguments() -> None:
     assert [ToolCall("now", text).data() for text in ("", "  \n")] == [b"{}", b"{}"]
 
@@ -140,6 +160,16 @@ def test_ids_that_a_model_gave_twice_or_not_at_all_are_left_out() -> None:
     assert [call.id for call in decision.calls] == [None, None, None, "y"]
 
 
+def test_a_call_in_the_older_form_is_to_be_made_too() -> None:
+    older = {"content": None, "function_call": {"name": "search", "arguments": '{"query": "a"}'}}
+    assert Decision.from_openai(completion(older, "function_call")).calls == (ToolCall("search", '{"query": "a"}'),)
+
+
+def test_half_a_surrogate_pair_in_a_models_last_word_becomes_a_character_that_can_be_stored() -> None:
+    assert Decision.from_openai(completion({"content": "well \ud83d"})).output == "well \ufffd"
+    assert Decision.from_anthropic(message([{"type": "text", "text": "\ud83d"}])).output == "\ufffd"
+
+
 def test_a_tool_that_stands_for_finishing_finishes_with_its_arguments() -> None:
     alone = completion({"content": "here", "tool_calls": [asked("done", '{"files": 3}')]}, "tool_calls")
     decision = Decision.from_openai(alone, finish="done")
@@ -158,6 +188,7 @@ def test_beside_other_calls_a_tool_that_stands_for_finishing_waits_for_theirs() 
     [
         (completion({"content": "all is w"}, "length"), "cut off"),
         (completion(TWO_CALLS, "length"), "cut off"),
+        (completion({"content": "all is w"}, "error"), "cut off"),
         (completion({"content": None}, "content_filter"), "refused"),
         (completion({"content": None, "refusal": "I can't"}), "refused to answer: I can't"),
         (completion({}, choices=[]), "holds no message"),
@@ -217,6 +248,31 @@ def test_a_response_that_was_cut_off_or_refused_is_no_decision() -> None:
     refusal = {**SAID, "content": [{"type": "refusal", "refusal": "I can't"}]}
     with pytest.raises(UsageError, match="I can't"):
         Decision.from_openai(response([refusal]))
+
+
+def test_a_free_form_call_of_a_response_is_to_be_made_like_any_other() -> None:
+    call = {"type": "custom_tool_call", "call_id": "c1", "id": "ct1", "name": "query", "input": "select 1"}
+    assert Decision.from_openai(response([call])).calls == (ToolCall("query", "select 1", id="c1"),)
+
+
+@pytest.mark.parametrize("kind", ["computer_call", "shell_call", "apply_patch_call", "mcp_approval_request"])
+def test_what_a_response_asks_of_the_caller_is_no_answer(kind: str) -> None:
+    asked_for = {"type": kind, "id": "x1", "call_id": "c1"}
+    with pytest.raises(UsageError, match=f"holds a {kind}"):
+        Decision.from_openai(response([SAID, asked_for]))
+
+
+def test_what_the_provider_has_done_by_itself_is_left_to_it() -> None:
+    done = [{"type": "shell_call", "call_id": "c1"}, {"type": "shell_call_output", "call_id": "c1"}]
+    decision = Decision.from_openai(response([*done, SAID]))
+    assert (decision.finished, decision.output) == (True, SAID["content"][0]["text"])
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled", "incomplete", "in_progress", "queued"])
+@pytest.mark.parametrize("output", [[], [SAID]], ids=["nothing", "a part"])
+def test_a_response_that_is_not_completed_is_no_decision(status: str, output: list[dict[str, Any]]) -> None:
+    with pytest.raises(UsageError, match=f"is {status.replace('_', ' ')}, so it is no decision: busy"):
+        Decision.from_openai(response(output, status=status, error={"code": "server_error", "message": "busy"}))
 
 
 # --- Anthropic. ------------------------------------------------------------------------------------------------------

@@ -30,8 +30,17 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 _HALF_PAIRS = re.compile("[\ud800-\udfff]")
 _LONGEST_NAME = 1000  # characters of a tool's name that are kept; no tool has one as long
 _THINKING = ("thinking", "redacted_thinking")
-_CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded", "max_output_tokens")
+_CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded", "max_output_tokens", "error")
 _REFUSED = ("content_filter", "refusal")
+_NOT_WHOLE = ("failed", "cancelled", "incomplete", "in_progress", "queued")
+# What the caller is to do himself for a tool that the provider defines: left out, it would look like an answer.
+_FOR_THE_CALLER = (
+    "computer_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "mcp_approval_request",
+)
 
 
 class ToolCall(Struct, frozen=True, omit_defaults=True):
@@ -64,12 +73,13 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
             )
         arguments: dict[str, Any] = dict(given)
         if _is_json(arguments):
-            return arguments
+            return _as_json(arguments)
         import json  # needed here alone
 
         try:
             arguments = _cleaned(arguments)
-            return arguments if _is_json(arguments) else json.dumps(arguments)  # with a NaN in it: the model is told
+            # Otherwise there is a NaN in it, say: the model is told.
+            return _as_json(arguments) if _is_json(arguments) else json.dumps(arguments)
         except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"the arguments of {self.name[:80]!r} are no JSON ({error})") from error
 
@@ -97,6 +107,9 @@ class Decision(Struct, frozen=True):
         if bool(self.calls) == self.finished:
             what = "calls tools and finishes" if self.finished else "neither calls a tool nor finishes"
             raise UsageError(f"a decision {what}", hint="Use Decision.act([...]) or Decision.finish(output).")
+        for call in self.calls:
+            if not isinstance(call, ToolCall):
+                raise UsageError(f"a decision calls ToolCall objects, not {type(call).__name__}")
         if not isinstance(self.text, str):
             raise UsageError(f"the text of a decision is {type(self.text).__name__}")
         if self.usage is not None and not isinstance(self.usage, Usage):
@@ -138,7 +151,7 @@ class Decision(Struct, frozen=True):
         was cut off at its token limit, or refused.
         """
         refuse_broken(response)
-        if _part(response, "choices") is None and _listed(response, "output"):
+        if _part(response, "choices") is None and isinstance(_part(response, "output"), (list, tuple)):
             return _decided(*_read_response(response), finish, response)
         choices = _listed(response, "choices")
         message = _part(choices[0], "message") if choices else None
@@ -147,6 +160,9 @@ class Decision(Struct, frozen=True):
         refusal = _part(message, "refusal")
         _check_end(_part(choices[0], "finish_reason"), refusal)
         calls = [_openai_call(call) for call in _listed(message, "tool_calls")]
+        older = _part(message, "function_call")  # what came before tool calls, and some servers still answer
+        if older is not None and not calls:
+            calls = [_openai_call({"function": older})]
         return _decided(_joined(_part(message, "content")), calls, (), finish, response)
 
     @classmethod
@@ -176,7 +192,7 @@ _GIVE_THE_WHOLE = "Give it what the SDK's `create(...)` returned; of a stream, t
 def _decided(
     text: str, calls: list[ToolCall], thinking: tuple[dict[str, Any], ...], finish: str | None, answer: Any
 ) -> Decision:
-    usage = usage_of(answer)
+    usage, text = usage_of(answer), _text(text)
     others = [call for call in calls if finish is None or call.name != finish]
     if others:
         return Decision(calls=_told_apart(others), text=text, usage=usage, thinking=thinking)
@@ -203,18 +219,43 @@ def _told_apart(calls: list[ToolCall]) -> tuple[ToolCall, ...]:
 
 def _read_response(response: Any) -> tuple[str, list[ToolCall], tuple[dict[str, Any], ...]]:
     """Text and calls of an answer of OpenAI's newer kind."""
-    incomplete = _part(response, "incomplete_details")
-    _check_end(_part(incomplete, "reason"), None)
+    _check_status(response)
     texts, calls = [], []
-    for item in _listed(response, "output"):
-        kind = _part(item, "type")
+    items = _listed(response, "output")
+    if not items:
+        raise UsageError(f"{type(response).__name__} holds no message of a model", hint=_GIVE_THE_WHOLE)
+    answered = [_part(item, "call_id") for item in items if str(_part(item, "type")).endswith("_output")]
+    for item in items:
+        kind, identifier = _part(item, "type"), _part(item, "call_id")
+        if identifier is not None and identifier in answered:
+            continue  # the provider has done it
         if kind == "function_call":
-            calls.append(_call(_part(item, "name"), _part(item, "arguments"), _part(item, "call_id")))
+            calls.append(_call(_part(item, "name"), _part(item, "arguments"), identifier))
+        elif kind == "custom_tool_call":
+            calls.append(_call(_part(item, "name"), _part(item, "input"), identifier))
+        elif kind in _FOR_THE_CALLER:
+            raise UsageError(
+                f"the model's answer holds a {kind}, which no tool of a loop agent's can answer",
+                hint="Ask it with function tools alone, or deal with this one before you decide.",
+            )
         elif kind == "message":
             parts = _listed(item, "content")
             _check_end(None, next((_part(part, "refusal") for part in parts if _part(part, "type") == "refusal"), None))
             texts.append(_joined(parts))
     return "".join(texts), calls, ()
+
+
+def _check_status(response: Any) -> None:
+    """UsageError where an answer of the newer kind is not, or will never be, whole."""
+    _check_end(_part(_part(response, "incomplete_details"), "reason"), None)
+    status, error = _part(response, "status"), _part(response, "error")
+    if status in _NOT_WHOLE:
+        message = _part(error, "message")
+        told = f": {_text(message)[:200]}" if isinstance(message, str) and message else ""
+        raise UsageError(
+            f"the model's answer is {str(status).replace('_', ' ')}, so it is no decision{told}",
+            hint="Wait until it is completed, or ask again.",
+        )
 
 
 def _openai_call(call: Any) -> ToolCall:
@@ -295,6 +336,15 @@ def _is_json(arguments: dict[str, Any]) -> bool:
     return all(isinstance(name, str) for name in arguments)
 
 
+def _as_json(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that are JSON, with objects in their place where they hold a model of pydantic's, say."""
+    try:
+        _encode(arguments)
+    except TypeError:
+        return msgspec.json.decode(encode_arguments(arguments), type=dict[str, Any])
+    return arguments
+
+
 def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return _text(value)
@@ -332,7 +382,10 @@ class Recorded(Struct, frozen=True):
 def written(decision: Decision, output: bytes | None, refused: int = 0) -> bytes:
     """The JSON of a decision; see `Recorded`."""
     finish = UNSET if output is None else Raw(output)
-    return _encode(_Stored(decision.calls, finish, decision.text, decision.thinking, refused))
+    try:
+        return _encode(_Stored(decision.calls, finish, decision.text, decision.thinking, refused))
+    except (TypeError, ValueError, RecursionError) as error:  # put into it after it was made
+        raise NotStorable(f"the decision cannot be written as JSON ({error})") from error
 
 
 def read(data: bytes, usage: Usage | None = None) -> Recorded:
