@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from jumar.core.checksums import call_agrees
 from jumar.core.decisions import Decision, Recorded, ToolCall, read
@@ -37,6 +39,7 @@ _TO_READY: dict[Phase, tuple[Phase, ...]] = {
 
 _PATH = re.compile(r"turn(?:#([0-9]+))?\Z")
 _json = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
 _number = msgspec.json.Decoder(dict[str, int])
 
 Load = Callable[[bytes], bytes]  # the bytes of an artifact by its digest
@@ -175,14 +178,48 @@ def result_of(record: CallRecord, load: Load) -> bytes:
 def _result(record: CallRecord, call: ToolCall, load: Load) -> ToolResult:
     state = record.state
     if state is CallState.SUCCEEDED and record.failure is None:
-        return ToolResult(record.call_id, call, state.name, _shown(_json.decode(result_of(record, load))))
+        return ToolResult(record.call_id, call, state.name, shown(_json.decode(result_of(record, load))))
     return ToolResult(record.call_id, call, state.name, None, _trouble(record))
 
 
-def _shown(value: Any) -> Any:
-    """A result without the envelope that names which of several types it is of."""
+def shown(value: Any) -> Any:
+    """A value that was stored, without the envelope that names which of several types it is of."""
     return value["value"] if isinstance(value, dict) and value.keys() == {"$jumar", "value"} else value
 
+
+# --- For somebody's own use. ------------------------------------------------------------------------------------------
+
+
+def apart(turn: Turn) -> Turn:
+    """The same turn, sharing nothing with it that can be changed."""
+    decision = turn.decision
+    calls = tuple(map(_own_call, decision.calls))
+    own = copy(decision)
+    force_setattr(own, "calls", calls)
+    force_setattr(own, "output", _own(decision.output))
+    force_setattr(own, "thinking", tuple(map(_own, decision.thinking)))
+    results = tuple(_own_result(result, call) for result, call in zip(turn.results, calls, strict=False))
+    return Turn(turn.index, own, results, turn.verdict)
+
+
+def _own_call(call: ToolCall) -> ToolCall:
+    if isinstance(call.arguments, str):
+        return call
+    own = copy(call)
+    force_setattr(own, "arguments", _own(call.arguments))
+    return own
+
+
+def _own_result(result: ToolResult, call: ToolCall) -> ToolResult:
+    return ToolResult(result.call_id, call, result.state, _own(result.value), result.error)
+
+
+def _own(value: Any) -> Any:
+    """JSON of one's own; what holds nothing can be shared."""
+    return _json.decode(_encode(value)) if isinstance(value, (dict, list)) else value
+
+
+# --- Calls without a result. -----------------------------------------------------------------------------------------
 
 _NOT_ENDED: dict[CallState, str] = {
     CallState.PLANNED: "not made yet: the run was interrupted before this call was sent",

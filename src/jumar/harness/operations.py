@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from functools import partial
 from typing import Any
 
 from jumar.core.records import RunRecord
@@ -193,7 +194,7 @@ def _faces(spec: AgentSpec) -> Callable[[LiveRun], Any]:
     if spec.plan.loop is not None:
         from jumar.harness.view import Views
 
-        return Views
+        return partial(Views, input_codec=spec.plan.input_codec)
     if spec.is_async:
         from jumar.harness.async_run import AsyncRun
 

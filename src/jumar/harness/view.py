@@ -3,23 +3,27 @@
 The history is read from the ledger when it is first asked for, and then only what has been added since; the messages of
 a turn are made once.  So a view costs the same at the ten-thousandth turn as at the second, and a function that keeps
 its own notes costs no reading at all.
+
+What a view hands out is its own: values in it may be changed, and neither another view nor any message shows it.  So a
+turn is copied when a view is first asked for it, and no sooner.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar, overload
 
 import msgspec
+from msgspec import UNSET
 
-from jumar.core.codec import digest
+from jumar.core.codec import TypedCodec, digest
 from jumar.core.messages import Message, Transcript
 from jumar.core.records import RunRecord
-from jumar.core.states import Phase
+from jumar.core.states import Phase, Status
 from jumar.core.store import Store
-from jumar.core.turns import Limits, Turn, grouped, turn_number, turn_of
-from jumar.core.values import write
+from jumar.core.turns import Limits, Turn, apart, grouped, shown, turn_number, turn_of
 from jumar.engine.live import LiveRun
 from jumar.errors import IntegrityError, JumarError, UsageError
 
@@ -42,23 +46,24 @@ class LoopView:
       what happened, for the model, and is None otherwise.
     """
 
-    __slots__ = ("_history", "_turns", "brief", "limits", "recovered", "run_id", "step_index", "task")
+    __slots__ = ("_history", "_make_task", "_task", "_turns", "brief", "limits", "recovered", "run_id", "step_index")
 
     def __init__(
         self,
         history: _History,
         *,
         run_id: str,
-        task: Any,
+        task: Callable[[], Any],
         step_index: int,
         limits: Limits | None,
         brief: str | None,
         recovered: bool,
     ) -> None:
         self._history = history
-        self._turns: tuple[Turn, ...] | None = None
+        self._turns: _Turns | None = None
+        self._make_task = task
+        self._task: Any = UNSET
         self.run_id = run_id
-        self.task = task
         self.step_index = step_index
         self.limits = limits
         self.brief = brief
@@ -68,10 +73,17 @@ class LoopView:
         return f"<step {self.step_index} of run {self.run_id}>"
 
     @property
-    def history(self) -> tuple[Turn, ...]:
+    def task(self) -> Any:
+        """The run's input."""
+        if self._task is UNSET:
+            self._task = self._make_task()
+        return self._task
+
+    @property
+    def history(self) -> Sequence[Turn]:
         """The turns before this step, oldest first."""
         if self._turns is None:
-            self._turns = tuple(self._history.before(self.step_index))
+            self._turns = self._history.before(self.step_index)
         return self._turns
 
     def messages(self, provider: str) -> list[Message]:
@@ -81,6 +93,42 @@ class LoopView:
         change or add to.  A brief is not among them.
         """
         return self._history.messages(provider, self.step_index)
+
+
+class _Turns(Sequence[Turn]):
+    """The first turns of a list that grows, for one view to show; each is copied when it is first asked for.  They are
+    compared like a tuple's.
+    """
+
+    __slots__ = ("_copies", "_count", "_turns")
+
+    def __init__(self, turns: list[Turn], count: int) -> None:
+        self._turns = turns
+        self._count = count
+        self._copies: dict[int, Turn] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Turn, ...]: ...
+    def __getitem__(self, index: int | slice) -> Turn | tuple[Turn, ...]:
+        places = range(self._count)[index]
+        return self._copy(places) if isinstance(places, int) else tuple(map(self._copy, places))
+
+    def _copy(self, place: int) -> Turn:
+        found = self._copies.get(place)
+        return self._copies.setdefault(place, apart(self._turns[place])) if found is None else found
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, (tuple, _Turns)) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
 
 class _History:
@@ -98,11 +146,11 @@ class _History:
         self._next = 0  # the number of the first call that has not been read
         self._transcripts: dict[str, Transcript] = {}
 
-    def before(self, step: int) -> list[Turn]:
+    def before(self, step: int) -> _Turns:
         """The turns before this step."""
         with self._lock:
             self._read(step)
-            return self._turns[: step - 1]
+            return _Turns(self._turns, min(len(self._turns), step - 1))
 
     def messages(self, provider: str, step: int) -> list[Message]:
         """The messages before this step; each turn is made into messages once."""
@@ -138,20 +186,23 @@ class _History:
 class Views:
     """What gives each decision of a live run its view."""
 
-    def __init__(self, live: LiveRun) -> None:
+    def __init__(self, live: LiveRun, input_codec: TypedCodec) -> None:
         self._live = live
+        self._codec = input_codec
         self._history: _History | None = None
+        self._input = b""
 
     def at(self, task: Any, number: int, limits: Limits, brief: str | None) -> LoopView:
         """The view of turn `number`."""
         live = self._live
         if self._history is None:
+            self._input = data = self._codec.encode(task)
             # A run whose record is damaged, or cannot be read, is not for the function to deal with: it stops.
-            self._history = _History(live.io.store, live.run, lambda: _plain(task), live.stop)
+            self._history = _History(live.io.store, live.run, lambda: shown(_json.decode(data)), live.stop)
         return LoopView(
             self._history,
             run_id=live.run_id,
-            task=task,
+            task=partial(self._codec.decode, self._input),
             step_index=number,
             limits=limits,
             brief=brief,
@@ -167,14 +218,20 @@ def view_of(store: Store, run: RunRecord) -> LoopView:
     if run.phase is Phase.IN_CODE:
         raise _no_loop(run)
     assert run.input_digest is not None
-    task = _json.decode(read_artifact(store, run.run_no, run.input_digest))
-    history = _History(store, run, lambda: task, _as_it_is)
+    data = read_artifact(store, run.run_no, run.input_digest)
+
+    def task() -> Any:
+        return shown(_json.decode(data))
+
+    history = _History(store, run, task, _as_it_is)
     try:
         turns = history.before(_ALL)
     except IntegrityError as error:
         if run.phase is Phase.STOPPED:  # of a function agent that has ended
             raise _no_loop(run) from error
         raise
+    if not turns and run.status is Status.COMPLETED:  # which no loop agent is without a decision
+        raise _no_loop(run)
     step = turns[-1].index + 1 if turns else 1
     return LoopView(
         history, run_id=run.run_id, task=task, step_index=step, limits=None, brief=None, recovered=run.epoch > 1
@@ -193,11 +250,6 @@ def read_artifact(store: Store, run_no: int, name: bytes) -> bytes:
     if data is None or digest(data) != name:
         raise IntegrityError(f"artifact {name.hex()[:12]} is missing or damaged")
     return data
-
-
-def _plain(value: Any) -> Any:
-    """A value as the JSON that is stored of it."""
-    return value if isinstance(value, str) else _json.decode(write(value))
 
 
 def _as_it_is(error: JumarError) -> JumarError:

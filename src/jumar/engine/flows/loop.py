@@ -204,9 +204,15 @@ class _Loop:
         """Fail the run where it has used up what it may: by an error that no call is to blame for."""
         plan = self.plan
         if self.refused >= plan.verify_limit:
-            raise VerificationFailed(f"{self.refused} outputs of {plan.name} were not accepted")
+            raise VerificationFailed(self._not_accepted())
         if self.number > plan.max_steps:
-            raise StepsExhausted(f"{plan.name} took {self.number - 1} steps without finishing")
+            steps = self.number - 1
+            raise StepsExhausted(f"{plan.name} took {steps} step{'s' * (steps > 1)} without finishing")
+
+    def _not_accepted(self) -> str:
+        if self.refused == 1:
+            return f"1 output of {self.plan.name} was not accepted"
+        return f"{self.refused} outputs of {self.plan.name} were not accepted"
 
     def _made(self, call: Call, record: CallRecord | None, end: Any) -> Flow[Any]:
         """Make a read of this turn, or make it again where it has a row already."""
@@ -255,7 +261,7 @@ class _Loop:
             return True
         self.refused += 1
         if self.refused >= plan.verify_limit:
-            raise VerificationFailed(f"{self.refused} outputs of {plan.name} were not accepted; the last: {verdict}")
+            raise VerificationFailed(f"{self._not_accepted()}{'; the last' * (self.refused > 1)}: {verdict}")
         return False
 
 
