@@ -108,7 +108,8 @@ def settles_step(run, task):
 
 @harness.agent
 def asks(run, task):
-    return run.ask("Restart now?\\nIt takes a minute.", choices=["yes", "not yet", "-5", "--json", "\\x1b[31m"])
+    choices = ["yes", "not yet", "-5", "--json", "\\x1b[31m", "\\x9bä🙂"]
+    return run.ask("Restart now?\\nIt takes a minute.", choices=choices)
 
 
 @harness.agent

@@ -221,10 +221,10 @@ def test_a_choice_needs_no_quotes_and_each_has_its_command(desk: Desk) -> None:
     done = desk.here("run", "desk:harness:asks")
     assert done.code == 3
     assert "ask.1 asks: Restart now? It takes a minute." in done.out
-    assert "\x1b" not in done.out
+    assert "\x1b" not in done.out and "\x9b" not in done.out
     printed = commands(done.out, "answer")
-    assert len(printed) == 5
-    for command, choice in zip(printed, ["yes", "not yet", "-5", "--json", "\x1b[31m"], strict=True):
+    assert len(printed) == 6
+    for command, choice in zip(printed, ["yes", "not yet", "-5", "--json", "\x1b[31m", "\x9bä🙂"], strict=True):
         run = desk.begin("asks")
         _, _, call, typed = _typed(command)
         assert desk.here("answer", run, call, typed).code == 0

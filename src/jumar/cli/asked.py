@@ -115,8 +115,14 @@ def _happened(options: Options, short: str, asked: WaitingOn) -> str:
 
 
 def _typed(choice: str) -> str:
-    """A choice as an argument: itself, or as JSON where it would be read as something else."""
-    return json_of(choice) if choice[0] in "-@\"'" or not choice.isprintable() else choice
+    """A choice as an argument: itself, or as JSON where it would be read as something else, with nothing in it that a
+    terminal would obey.
+    """
+    if not choice.isprintable():
+        import json  # needed here alone
+
+        return json.dumps(choice)
+    return json_of(choice) if choice[0] in "-@\"'" else choice
 
 
 def facts_for(asked: WaitingOn, now: int) -> tuple[tuple[str, str], ...]:
