@@ -67,6 +67,14 @@ def test_a_refusal_without_a_reason_is_a_refusal(harness: Harness, answer: Any) 
     assert script.views[1].history[0].verdict == "it was not accepted"
 
 
+def test_a_reason_may_hold_what_cannot_be_stored_as_it_is(harness: Harness, waits: bool) -> None:
+    answers = iter(["no \ud83d\x00", True])
+    script = Script(Decision.finish("x"), Decision.finish("y"))
+    agent = declare(harness, waits, script, verify=lambda output: next(answers))
+    assert harness.run(agent, "x").unwrap() == "y"
+    assert script.views[1].history[0].verdict == "no \\ud83d\\x00"
+
+
 def test_a_run_may_act_between_two_outputs(harness: Harness, waits: bool) -> None:
     @harness.tool(effect="external")
     def mend() -> str:

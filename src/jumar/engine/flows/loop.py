@@ -23,6 +23,7 @@ from jumar.core import exceptions
 from jumar.core.call_states import ENDED
 from jumar.core.codec import codec_for
 from jumar.core.naming import call_id as call_id_of
+from jumar.core.naming import storable
 from jumar.core.records import CallRecord
 from jumar.core.requests import Attempt, Flow
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Level, Phase
@@ -278,7 +279,7 @@ def record_verdict(
         failure = exceptions.failure_of(error, ErrorClass.PERMANENT, ())
         yield from record_failure(call, attempt, failure, started_at, ended_at, new=new)
         raise raised(call, failure)
-    data = _ANY.encode(value)
+    data = _ANY.encode(storable(value) if isinstance(value, str) else value)
     reason = verdict_of(data)
     call.phase_after = Phase.VERIFYING if reason is None else Phase.READY_TO_DECIDE
     through = () if reason is None else (Phase.VERIFYING,)
