@@ -204,7 +204,7 @@ class Engine:
             # The answer that the run was about to wait for is there: go through it again under the same lease.
             run, recovered = (yield from self._run(run.run_id)), True
             records = yield from self._replayed(run, agent)
-            sent_at = live.progress_at
+            sent_at = live.renewed_at
 
     def _live(self, run: RunRecord, owner: str, records: list[CallRecord], sent_at: int, *, recovered: bool) -> LiveRun:
         return LiveRun(run, owner, records, self.settings, self.io, recovered=recovered, sent_at=sent_at)

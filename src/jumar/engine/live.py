@@ -19,7 +19,7 @@ from jumar.core.requests import Lane
 from jumar.core.states import CallState, Control, EventKind, Level, Phase
 from jumar.engine.io import IO
 from jumar.engine.policy import Settings
-from jumar.engine.scope import Branch
+from jumar.engine.scope import Branch, current_scope
 from jumar.errors import (
     IllegalTransition,
     IntegrityError,
@@ -140,6 +140,7 @@ class LiveRun:
         self.trusted_until = sent_at + self._trust_ms
         self.progress_at = sent_at
         self.stalled = False  # whether the lease is left to run out because nothing happens
+        self.is_cut_off = False  # whether a `gather` or `map` was, with items that had not settled
         self.allowed_tools: frozenset[str] | None = None
         self._in_flight: dict[int, int] = {}
         self._next_seq = records[-1].seq + 1 if records else 1
@@ -148,7 +149,6 @@ class LiveRun:
         self._riders: Riders | None = None
         self.given_up: deque[Any] = deque()
         self._making: set[int] = set()
-        self.kept_back: set[int] = set()  # calls that were STARTED and not sent, because the run had come to wait
         self.aside: Riders | None = None
         forks.watch(self, LiveRun._forked)
 
@@ -192,13 +192,15 @@ class LiveRun:
     def wait(self, wait: Wait, branch: Branch | None = None) -> BaseException:
         """Latch that the run waits; the earliest wake-up of several wins.  Answers what to raise.
 
-        What a branch of a `gather` or `map` waits for stops that branch alone: the others go on as far as they can, so
+        What an item of a `gather` or `map` waits for stops that item alone: the others go on as far as they can, so
         that what one of them was given is not held up by what another still waits for.  Where all have settled, the
-        branch around them waits (`fan_out`).
+        branch around them waits (`fan_out`).  The item is the one that makes the call, which may have been asked for
+        in the branch around it; a loop agent's calls are made by none, and have a `branch` that is one.
         """
+        item = self._item_here(branch)
         with self.lock:
-            if branch is not None and branch.is_item and (self.halt is None or self.halt.wait is not None):
-                branch.wait = wait if branch.wait is None else _both(branch.wait, wait)
+            if item is not None and item.is_item and (self.halt is None or self.halt.wait is not None):
+                item.wait = wait if item.wait is None else _both(item.wait, wait)
                 return Stopped(wait.reason)
             if self.halt is None:
                 self.halt = Halt(wait, None)
@@ -206,14 +208,15 @@ class LiveRun:
                 self.halt = Halt(_both(self.halt.wait, wait), None)
             return self.halt.signal()
 
-    def put_off(self) -> Wait | None:
-        """Take a latched wait back, because others of the same decision can still go out; None where nothing but an
-        error or an order is latched.  Whoever took it latches it again with `wait`.
-        """
+    def _item_here(self, branch: Branch | None) -> Branch | None:
+        scope = current_scope.get()
+        return scope.branch if scope is not None and scope.live is self and scope.branch.is_item else branch
+
+    def settled(self, item: Branch) -> Wait | None:
+        """The item has ended; answers what it waits for.  Whoever still acts in its name stops the whole run."""
         with self.lock:
-            if self.halt is None or self.halt.wait is None:
-                return None
-            wait, self.halt = self.halt.wait, None
+            item.is_item = False
+            wait: Wait | None = item.wait
             return wait
 
     def order(self, control: int) -> None:
@@ -257,6 +260,11 @@ class LiveRun:
         if until > self.trusted_until:
             self.trusted_until = until
 
+    @property
+    def renewed_at(self) -> int:
+        """When the newest message was sent that surely prolonged the lease, on its clock."""
+        return self.trusted_until - self._trust_ms
+
     def refused(self, outcome: Outcome) -> BaseException:
         """Latch what a guard's refusal means; answers what to raise."""
         assert isinstance(outcome, Refusal)
@@ -284,6 +292,10 @@ class LiveRun:
     def is_making(self, seq: int) -> bool:
         """Whether this call, not a read, is between its start and its end in this process."""
         return seq in self._making
+
+    def makes(self) -> bool:
+        """Whether any call that is not a read is between its start and its end."""
+        return bool(self._making)
 
     def busy(self) -> bool:
         """Whether a body is being run, or a call that is not a read is between its start and its end."""

@@ -39,6 +39,14 @@ class Branch:
         self.table = table
         self._entries: dict[str, int] = {}
 
+    @property
+    def stops(self) -> bool:
+        """Whether it waits as an item, or is part of one that does: its code is being stopped."""
+        branch: Branch | None = self
+        while branch is not None and branch.wait is None:
+            branch = branch.parent
+        return branch is not None
+
     def enter_step(self, label: str) -> str:
         """Go into a step; answers the path to return to."""
         outer = self.step

@@ -31,6 +31,11 @@ def not_cancelled(error: BaseException) -> BaseException:
     return stray
 
 
+def stops_process(error: BaseException) -> bool:
+    """Whether whoever drives the run is being stopped himself, and not only the run."""
+    return isinstance(error, (KeyboardInterrupt, SystemExit)) or type(error).__name__ == "CancelledError"
+
+
 def run_body(attempt: Attempt, body: Callable[[], Any], clock: Callable[[], int], wall: Callable[[], int]) -> None:
     """Run a body and file on `attempt` how it ended."""
     attempt.started_at = wall()

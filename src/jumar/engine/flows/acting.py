@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jumar.core.call_states import ENDED
-from jumar.core.records import CallRecord, RequestRecord
+from jumar.core.records import RequestRecord
 from jumar.core.requests import Attempt, Fan, Flow, Invoke
 from jumar.core.states import CallState, Effect, Phase, RequestKind
 from jumar.core.store import Store
@@ -23,7 +23,7 @@ from jumar.engine.flows.asking import ask_for
 from jumar.engine.flows.calls import Call, perform
 from jumar.engine.flows.outcomes import load
 from jumar.engine.flows.planning import LoopPlan, Opened
-from jumar.engine.live import LiveRun, Wait
+from jumar.engine.live import LiveRun
 from jumar.engine.scope import Scope
 from jumar.errors import Stopped
 
@@ -54,54 +54,33 @@ def _all(live: LiveRun, plan: LoopPlan, calls: list[Call]) -> Flow[list[_Failed]
         yield from _ask_first(call)
     answered = yield from _answered(live, calls)
     at_once = [call for call in calls if _need_not_wait(call, answered)]
-    waits: list[Wait] = []
-    failed: list[_Failed] = []
-    going = at_once
-    while going:
-        failed += yield from _side_by_side(live, plan, going)
-        if not _put_off(live, waits):
-            break
-        going = yield from _kept_back(live, going)
+    branches = [call.branch for call in calls if call.branch is not None]
+    for branch in branches:
+        branch.is_item = True  # what one of the calls waits for stops none of the others
+    failed = yield from _side_by_side(live, plan, at_once)
     for call in calls:
-        if call in at_once:
-            continue
-        try:
-            failed += yield from _one(call)
-        except Stopped:
-            if live.halt is None:
-                raise  # a tool's own: nobody stopped this run
-            _put_off(live, waits)
-    for wait in waits:
-        live.wait(wait)
+        if call not in at_once:
+            live.check()
+            failed += yield from _one_of_several(call)
+    for branch in branches:
+        if (wait := live.settled(branch)) is not None:
+            live.wait(wait)
     live.check()
     return failed
 
 
-def _put_off(live: LiveRun, waits: list[Wait]) -> bool:
-    """Go on although one of the calls waits: whether one did.  Anything else that is latched stops the run."""
-    wait = live.put_off()
-    if wait is not None:
-        waits.append(wait)
-    live.check()
-    return wait is not None
+def _one_of_several(call: Call) -> Flow[list[_Failed]]:
+    try:
+        return (yield from _one(call))
+    except Stopped as stopped:
+        _check_own(call, stopped)
+        return []
 
 
-def _kept_back(live: LiveRun, calls: list[Call]) -> Flow[list[Call]]:
-    """Those of the calls that were not sent because another had come to wait: they stand as they stood, or were put
-    back.
-    """
-    run_no, first = live.run.run_no, min(call.seq for call in calls)
-    rows = {row.seq: row for row in (yield from load(live, lambda store: store.calls(run_no, first)))}
-    kept = [call for call in calls if call.seq in live.kept_back or _stands(call, rows[call.seq])]
-    for call in kept:
-        live.kept_back.discard(call.seq)
-        call.record = rows[call.seq]
-    return kept if len(kept) < len(calls) else []
-
-
-def _stands(call: Call, row: CallRecord) -> bool:
-    record = call.record
-    return record is not None and (row.state, row.attempt) == (record.state, record.attempt)
+def _check_own(call: Call, stopped: BaseException) -> None:
+    """Raise a stopping signal that is a tool's own: nobody stopped this run, and the call does not wait."""
+    if call.live.halt is None and (call.branch is None or call.branch.wait is None):
+        raise stopped
 
 
 def _ask_first(call: Call) -> Flow[None]:
@@ -140,12 +119,7 @@ def _need_not_wait(call: Call, answered: frozenset[int]) -> bool:
 
 def _side_by_side(live: LiveRun, plan: LoopPlan, calls: list[Call]) -> Flow[list[_Failed]]:
     if len(calls) == 1:
-        try:
-            return (yield from _one(calls[0]))
-        except Stopped:
-            if live.halt is None:
-                raise
-            return []  # whatever it is, it is latched
+        return (yield from _one_of_several(calls[0]))
     if not calls:
         return []
     live.check()
@@ -158,7 +132,9 @@ def _side_by_side(live: LiveRun, plan: LoopPlan, calls: list[Call]) -> Flow[list
         error = attempt.error
         if isinstance(error, Exception):
             failed.append(_Failed(call, error))
-        elif error is not None and (live.halt is None or not isinstance(error, Stopped)):
+        elif isinstance(error, Stopped):
+            _check_own(call, error)
+        elif error is not None:
             raise error
     return failed
 

@@ -90,8 +90,10 @@ def ask(call: Call, question: Question) -> Flow[Any]:
             raise live.stop(IntegrityError(f"what {call.call_id} asked is lost"))
         if request.verdict is Verdict.VALUE:
             return (yield from _answered(call, record, request))
-        if request.expires_at is None or live.wall() < request.expires_at or question.default is None:
+        if request.expires_at is None or live.wall() < request.expires_at:
             raise waits_for(call, request)
+        if question.default is None:  # which it had when it was asked, under its key
+            raise waits_for(call)
         yield from _take_default(call, request, question.default)
 
 

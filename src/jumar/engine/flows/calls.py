@@ -140,10 +140,10 @@ class Call:
 def prepare(call: Call, branch: Branch | None) -> Call:
     """Match a call with the records of its branch (None: of no branch, by key alone), or give it an id of its own."""
     live, policy = call.live, call.policy
-    if live.aside is not None and live.halt is None:
-        live.goes_on()
     if branch is not None and branch.wait is not None:
         live.check_branch(branch)
+    if live.aside is not None and live.halt is None:
+        live.goes_on()
     call.branch = branch
     if call.key is not None:
         check_key(call.key)

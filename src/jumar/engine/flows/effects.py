@@ -168,7 +168,6 @@ def _send(call: Call, attempt: int, dispatch_by: int) -> Flow[Attempt | None]:
         # Another branch stopped the run while STARTED was on its way to disk; this call was not sent, and the record
         # says so.
         yield from _plan(call, attempt, _not_sent(call), new=False)
-        live.kept_back.add(call.seq)
         raise live.halt.signal()
     if live.clock() > dispatch_by:
         return None

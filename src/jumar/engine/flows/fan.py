@@ -13,6 +13,7 @@ from jumar.core.requests import Attempt, Fan, Flow, Invoke
 from jumar.engine.flows.calls import diverged
 from jumar.engine.live import LiveRun
 from jumar.engine.scope import Branch, Scope
+from jumar.engine.threads import stops_process
 
 
 def fan_out(
@@ -28,8 +29,19 @@ def fan_out(
     requests = [
         Invoke(body, (), {}, Scope(live, branch, waits=waits)) for body, branch in zip(bodies, branches, strict=True)
     ]
-    ended: list[Attempt] = yield Fan(requests)
-    _all_settled(live, parent, branches)
+    try:
+        ended: list[Attempt] = yield Fan(requests)
+    except BaseException:  # it was given up, or the process is being stopped
+        live.is_cut_off = True
+        _all_settled(live, parent, branches)
+        raise
+    signal = _all_settled(live, parent, branches)
+    for attempt in ended:
+        if attempt.error is not None and stops_process(attempt.error):
+            raise attempt.error
+    live.check()
+    if signal is not None:
+        raise signal
     for attempt, branch in zip(ended, branches, strict=True):
         if attempt.error is None:
             close_branch(live, branch)
@@ -39,16 +51,15 @@ def fan_out(
     return ended
 
 
-def _all_settled(live: LiveRun, parent: Branch, branches: Sequence[Branch]) -> None:
-    """Raise the signal where any item waits, for the earliest of what they wait for, or where the run stops."""
+def _all_settled(live: LiveRun, parent: Branch, branches: Sequence[Branch]) -> BaseException | None:
+    """Let the branch around the items wait for the earliest of what they wait for; answers the signal to raise, if any
+    of them waits.  That holds however the fan ended: nobody goes on as if what was asked had been answered.
+    """
     signal = None
     for branch in branches:
-        branch.is_item = False
-        if branch.wait is not None:
-            signal = live.wait(branch.wait, parent)
-    live.check()
-    if signal is not None:
-        raise signal
+        if (wait := live.settled(branch)) is not None:
+            signal = live.wait(wait, parent)
+    return signal
 
 
 def close_branch(live: LiveRun, branch: Branch) -> None:

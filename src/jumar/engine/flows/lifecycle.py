@@ -21,7 +21,7 @@ from jumar.core.phases import CLAIMABLE, FINAL
 from jumar.core.records import Artifact, EventRecord, RunRecord
 from jumar.core.requests import Attempt, Commit, Flow, Invoke, Load, Now, Sleep
 from jumar.core.states import Control, ErrorClass, EventKind, Phase, Status, mask
-from jumar.engine.flows.advance import leave
+from jumar.engine.flows.advance import advance, leave
 from jumar.engine.flows.calls import diverged
 from jumar.engine.flows.ended import Ended, reread
 from jumar.engine.flows.giving_up import settle_given_up
@@ -31,8 +31,10 @@ from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, log
 from jumar.engine.policy import Codec, Settings
 from jumar.engine.scope import Scope
+from jumar.engine.threads import stops_process
 from jumar.errors import (
     CallFailed,
+    IllegalTransition,
     IntegrityError,
     JumarError,
     LeaseHeld,
@@ -193,7 +195,8 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
             live.stop(no_function(live))
             return (yield from _halted(live))
         ended = yield Invoke(agent.body, (face, value), {}, Scope(live, live.root, waits=agent.waits))
-    if live.halt is not None or ended.error is None or isinstance(ended.error, Exception):
+    is_stopping = _is_cut_off(live, ended.error)
+    if not is_stopping and (live.halt is not None or ended.error is None or isinstance(ended.error, Exception)):
         yield from _in_flight_settled(live)  # but not where the process is being stopped, by Ctrl-C say
     try:
         return (yield from _concluded(live, agent, ended))
@@ -209,11 +212,11 @@ def _concluded(live: LiveRun, agent: AgentPlan, ended: Attempt) -> Flow[Ended | 
     """The run's next status, by how its agent ended."""
     error = ended.error
     if live.halt is not None:
-        if error is None or not _stops_process(error):
+        if error is None or not stops_process(error):
             return (yield from _halted(live))
         with suppress(Stopped, JumarError):  # what cannot be left now is left to its lease
             yield from _caught_up(live)
-            if (yield from _halted(live)) is None:
+            if _is_cut_off(live, error) or (yield from _halted(live)) is None:
                 yield from release(live)
         raise error
     if error is None:
@@ -224,9 +227,12 @@ def _concluded(live: LiveRun, agent: AgentPlan, ended: Attempt) -> Flow[Ended | 
     raise error
 
 
-def _stops_process(error: BaseException) -> bool:
-    """Whether whoever drives the run is being stopped himself, and not only the run."""
-    return isinstance(error, (KeyboardInterrupt, SystemExit)) or type(error).__name__ == "CancelledError"
+def _is_cut_off(live: LiveRun, error: BaseException | None) -> bool:
+    """Whether the process is being stopped while some items of a `gather` or `map` wait and others had not settled: the
+    run has more to do than to wait.
+    """
+    is_waiting = live.is_cut_off and live.halt is not None and live.halt.wait is not None
+    return is_waiting and error is not None and stops_process(error)
 
 
 def _in_flight_settled(live: LiveRun) -> Flow[None]:
@@ -312,7 +318,13 @@ def _halted(live: LiveRun) -> Flow[Ended | None]:
     ack = yield from leave(live, live.phase, ending, (), (event,))
     if ack is None:
         # An order came, or an answer.  In either case what was to be waited for is looked at again.
-        return (yield from obey(live)) if live.control else None
+        if live.control:
+            return (yield from obey(live))
+        if live.makes():
+            raise live.stop(IllegalTransition("a call is still under way, so the run cannot be taken through again"))
+        if live.has_riders():
+            yield from advance(live)  # what rode along must be on disk before the records are read again
+        return None
     log(INFO, live.run_id, None, "the run waits: %s", wait.reason)
     return Ended((yield from reread(live)))
 

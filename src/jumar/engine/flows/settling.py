@@ -87,13 +87,15 @@ def note_given_up(
 
     That matters only where the agent goes on, so the mark is set aside until it does.  On replay the call waits to be
     given up again; one left UNCERTAIN is settled before the run ends.  Where the run stops instead, one that was not
-    sent after its STARTED goes back to PLANNED.  Any other error than a cancellation means that the process is being
-    torn down.
+    sent after its STARTED goes back to PLANNED.  So it is in an item of a `gather` or `map` that waits, whatever the
+    others do: what it had in flight beside was cancelled because it stops.  Any other error than a cancellation means
+    that the process is being torn down.
     """
     if type(error).__name__ != "CancelledError":
         return
     live = call.live
     at = live.wall()
+    stops = call.branch is not None and call.branch.stops
     times = (at, at) if ended is None else (ended.started_at, ended.ended_at)
     checksum = call.checksum(state, result, _GIVEN_UP)
     if new:
@@ -101,7 +103,8 @@ def note_given_up(
             call, state, attempt, failure=_GIVEN_UP, started_at=times[0], ended_at=times[1], checksum=checksum
         )
         with live.lock:
-            live.set_aside().calls.append(record)
+            if not stops:
+                live.set_aside().calls.append(record)
         return
     change = CallChange(
         seq=call.seq,
@@ -115,18 +118,23 @@ def note_given_up(
     )
     with live.lock:
         aside = live.set_aside()
-        aside.changes.append(change)
-        if freed and call.identity is not None:
-            aside.frees.append(call.seq)
+        before = len(aside.unmarked)
         if state is CallState.UNCERTAIN:
             aside.unmarked.append(replace(change, failure=None, ended_at=None, checksum=call.checksum(state)))
             aside.events.append(EventRecord(EventKind.CALL_UNCERTAIN, at, call.seq, live.epoch, "cancelled"))
-            live.given_up.append(call)
         elif ended is not None and not ended.sent:
             failure = Failure("NotApplied", f"{call.policy.name} was not sent: it was given up", ErrorClass.TRANSIENT)
             checksum = call.checksum(CallState.PLANNED, failure=failure)
             back = replace(change, state=CallState.PLANNED, failure=failure, over_at=None, ended_at=None)
             aside.unmarked.append(replace(back, checksum=checksum))
+        if stops:
+            aside.changes += aside.unmarked[before:]
+            return
+        aside.changes.append(change)
+        if freed and call.identity is not None:
+            aside.frees.append(call.seq)
+        if state is CallState.UNCERTAIN:
+            live.given_up.append(call)
 
 
 def settle_external(
