@@ -96,10 +96,17 @@ def _thinking(block: dict[str, Any]) -> None:
     assert block["signature"]
 
 
+def _anything(block: dict[str, Any]) -> None:
+    """What the provider wrote itself, and takes back as it was."""
+
+
 _CHECKS: dict[tuple[str, str], Callable[[dict[str, Any]], None]] = {
     ("assistant", "text"): _text,
     ("assistant", "tool_use"): _tool_use,
     ("assistant", "thinking"): _thinking,
+    ("assistant", "redacted_thinking"): _anything,
+    ("assistant", "server_tool_use"): _anything,
+    ("assistant", "web_search_tool_result"): _anything,
     ("user", "text"): _text,
     ("user", "tool_result"): _tool_result,
 }

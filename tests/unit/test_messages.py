@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jumar import Decision, ToolCall
+from jumar.core.decisions import read, written
 from jumar.core.messages import PROVIDERS, Transcript, messages_of, text_of
 from jumar.core.states import CallState
 from jumar.core.turns import ToolResult, Turn
@@ -126,6 +127,56 @@ def test_thinking_goes_back_to_the_provider_it_came_from_and_to_no_other() -> No
     openai, anthropic = both("find it", [Turn(1, decision, (result(call, 1),))])
     assert [block["type"] for block in anthropic[1]["content"]] == ["thinking", "text", "tool_use"]
     assert "s1g" not in json.dumps(openai)
+
+
+USE = {"type": "tool_use", "id": "toolu_1", "name": "a", "input": {"x": 1}}
+THOUGHT = {"type": "thinking", "thinking": "so", "signature": "s2g"}
+SEARCHED = [
+    {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "a"}},
+    {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+]
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def answered(content: list[dict[str, Any]], finish: str | None = None) -> tuple[Turn, list[dict[str, Any]]]:
+    """A turn that a model's answer decides, and the blocks it is told as."""
+    decided = Decision.from_anthropic({"content": content, "stop_reason": "tool_use"}, finish=finish)
+    decision = read(written(decided, json.dumps(decided.output).encode() if decided.finished else None)).decision
+    turn = Turn(1, decision, tuple(result(call, 1) for call in decision.calls), None if decision.calls else "no")
+    _, anthropic = both("find it", [turn])
+    blocks: list[dict[str, Any]] = anthropic[1]["content"]
+    return turn, blocks
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [THINKING, USE, THOUGHT, {**USE, "id": "toolu_2"}],
+        [THINKING, *SEARCHED, THOUGHT, said("now this"), USE],
+        [said("well"), {"type": "redacted_thinking", "data": "x"}, said("so"), USE, said("and")],
+        [THINKING, *SEARCHED, THOUGHT, said("all is well")],
+        [THINKING, THOUGHT, said("now this"), USE],
+    ],
+)
+def test_a_thought_goes_back_in_the_place_it_was_signed_for(content: list[dict[str, Any]]) -> None:
+    _, blocks = answered(content)
+    assert blocks == content
+
+
+def test_what_a_provider_would_refuse_is_not_told_between_thoughts_either() -> None:
+    _, blocks = answered([THINKING, said(" \n"), {**USE, "id": "a b"}, THOUGHT, USE, said("and \n")])
+    assert blocks == [THINKING, {**USE, "id": "call_1_1"}, THOUGHT, USE, said("and")]
+
+
+def test_thoughts_before_which_something_is_left_out_are_left_out_too() -> None:
+    done = {**USE, "name": "done", "id": "toolu_2"}
+    _, blocks = answered([THINKING, said("so"), THOUGHT, done], finish="done")
+    assert blocks == [THINKING, said('so\n\n{"x":1}')]
+    _, blocks = answered([THINKING, USE, THOUGHT])
+    assert blocks == [THINKING, USE]
 
 
 # --- What providers would refuse. ------------------------------------------------------------------------------------

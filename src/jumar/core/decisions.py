@@ -11,7 +11,7 @@ stands beside it in the call's row.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,7 +29,8 @@ from jumar.errors import NotStorable, UsageError
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _HALF_PAIRS = re.compile("[\ud800-\udfff]")
 _LONGEST_NAME = 1000  # characters of a tool's name that are kept; no tool has one as long
-_THINKING = ("thinking", "redacted_thinking")
+THINKING = ("thinking", "redacted_thinking")  # the types of blocks that hold what a model thought
+_TOOL_USE = "tool_use"
 _CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded", "max_output_tokens", "error")
 _REFUSED = ("content_filter", "refusal")
 _NOT_WHOLE = ("failed", "cancelled", "incomplete", "in_progress", "queued")
@@ -93,7 +94,8 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
 class Decision(Struct, frozen=True):
     """What a loop agent decides at one step; see `act`, `finish`, `from_openai` and `from_anthropic`.
 
-    `thinking` are the thinking blocks of an Anthropic answer, which that provider wants back.
+    `thinking` are the thinking blocks of an Anthropic answer, which that provider wants back.  Where others stand
+    before one of them, it is all blocks of the answer in their order, with a bare `{"type": "tool_use"}` for each call.
     """
 
     calls: tuple[ToolCall, ...] = ()
@@ -173,14 +175,9 @@ class Decision(Struct, frozen=True):
         if not isinstance(blocks, (list, tuple)):
             raise UsageError(f"{type(message).__name__} is no message of a model", hint=_GIVE_THE_WHOLE)
         _check_end(_part(message, "stop_reason"), None)
-        calls, thinking = [], []
-        for block in blocks:
-            kind = _part(block, "type")
-            if kind == "tool_use":
-                calls.append(_call(_part(block, "name"), _part(block, "input"), _part(block, "id")))
-            elif kind in _THINKING:
-                thinking.append(_plain(block))
-        return _decided(_joined(blocks), calls, tuple(thinking), finish, message)
+        uses = [block for block in blocks if _part(block, "type") == _TOOL_USE]
+        calls = [_call(_part(use, "name"), _part(use, "input"), _part(use, "id")) for use in uses]
+        return _decided(_joined(blocks), calls, _thoughts(blocks, finish), finish, message)
 
 
 _GIVE_THE_WHOLE = "Give it what the SDK's `create(...)` returned; of a stream, the final message."
@@ -271,6 +268,28 @@ def _call(name: Any, arguments: Any, identifier: Any) -> ToolCall:
     if not isinstance(arguments, (str, Mapping)):
         arguments = "" if arguments is None else _encode(_plain(arguments)).decode()
     return ToolCall(name, arguments, identifier if isinstance(identifier, str) and identifier else None)
+
+
+def _thoughts(blocks: Sequence[Any], finish: str | None) -> tuple[dict[str, Any], ...]:
+    """What is kept for `Decision.thinking`: a thought is signed for its place, and is refused in any other."""
+    places = [place for place, block in enumerate(blocks) if _part(block, "type") in THINKING]
+    if not places or places[-1] < len(places):
+        return tuple(_plain(blocks[place]) for place in places)
+    return tuple(
+        _kept(block) for block in blocks if _part(block, "type") != _TOOL_USE or _part(block, "name") != finish
+    )
+
+
+def _kept(block: Any) -> dict[str, Any]:
+    kind = _part(block, "type")
+    if kind == _TOOL_USE:
+        return {"type": kind}
+    if kind != "text":
+        plain: dict[str, Any] = _plain(block)
+        return plain
+    text, citations = _part(block, "text"), _part(block, "citations")
+    kept = {"type": kind, "text": _text(text) if isinstance(text, str) else ""}
+    return {**kept, "citations": [_plain(each) for each in citations]} if citations else kept
 
 
 def _check_end(reason: Any, refusal: Any) -> None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 import msgspec
 
-from jumar.core.decisions import Decision, ToolCall
+from jumar.core.decisions import THINKING, Decision, ToolCall
 from jumar.core.turns import ToolResult, Turn
 from jumar.errors import UsageError
 
@@ -104,20 +105,47 @@ def _openai(turn: Turn, ids: list[str]) -> list[Message]:
 
 def _anthropic(turn: Turn, ids: list[str]) -> list[Message]:
     decision = turn.decision
-    blocks: list[Any] = [dict(block) for block in decision.thinking]
+    uses: list[Message] = [
+        {"type": "tool_use", "id": name, "name": _name(call), "input": _input(call)}
+        for name, call in zip(ids, decision.calls, strict=True)
+    ]
+    blocks = _as_thought(decision, uses)
     if decision.finished:
-        blocks.append({"type": "text", "text": _answer(decision).rstrip()})
+        if blocks is None:
+            blocks = [*_first_thoughts(decision), {"type": "text", "text": _answer(decision).rstrip()}]
         return [{"role": "assistant", "content": blocks}, *_sent_back(turn)]
-    if decision.text.strip():
-        blocks.append({"type": "text", "text": decision.text.rstrip()})
+    if blocks is None:
+        said = [{"type": "text", "text": decision.text.rstrip()}] if decision.text.strip() else []
+        blocks = [*_first_thoughts(decision), *said, *uses]
     results: list[Any] = []
-    for name, call, result in zip(ids, decision.calls, _results(turn), strict=True):
-        blocks.append({"type": "tool_use", "id": name, "name": _name(call), "input": _input(call)})
+    for name, result in zip(ids, _results(turn), strict=True):
         block: Message = {"type": "tool_result", "tool_use_id": name, "content": result_text(result)}
         if result is None or not result.ok:
             block["is_error"] = True
         results.append(block)
     return [{"role": "assistant", "content": blocks}, {"role": "user", "content": results}]
+
+
+def _as_thought(decision: Decision, uses: list[Message]) -> list[Message] | None:
+    """The blocks in the order in which they came, where thoughts stand between others; None where they do not, or where
+    the decision says something else than they do.
+    """
+    kept = [block for block in decision.thinking if block.get("type") != "text" or block.get("text", "").strip()]
+    kinds = [block.get("type") for block in kept]
+    if all(kind in THINKING for kind in kinds) or kinds[-1] in THINKING or kinds.count("tool_use") != len(uses):
+        return None
+    words = "".join(block.get("text", "") for block in decision.thinking if block.get("type") == "text")
+    if decision.finished and decision.output != words:
+        return None
+    left = iter(uses)
+    blocks = [next(left) if kind == "tool_use" else dict(block) for kind, block in zip(kinds, kept, strict=True)]
+    if kinds[-1] == "text":
+        blocks[-1]["text"] = blocks[-1]["text"].rstrip()
+    return blocks
+
+
+def _first_thoughts(decision: Decision) -> list[Message]:
+    return list(takewhile(lambda block: block.get("type") in THINKING, decision.thinking))
 
 
 # --- What both say. --------------------------------------------------------------------------------------------------
