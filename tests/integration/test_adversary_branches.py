@@ -281,7 +281,7 @@ def test_a_call_that_pauses_before_it_is_tried_again_is_made_although_another_co
     @harness.loop(tools=[unsure, again])
     def operator(view: Any) -> Decision:
         if view.history:
-            return Decision.finish([result.content for result in view.history[0].results])
+            return Decision.finish([result.value for result in view.history[0].results])
         return Decision.act([ToolCall("unsure", {}), ToolCall("again", {})])
 
     result = harness.run(operator, "x")
@@ -289,6 +289,8 @@ def test_a_call_that_pauses_before_it_is_tried_again_is_made_although_another_co
     assert len(tries) == 2
     states = {call.call_id: call.state for call in harness.show(result.run_id).calls}
     assert (states["turn.unsure.1"], states["turn.again.1"]) == ("UNCERTAIN", "SUCCEEDED")
+    harness.resolve(result.run_id, "turn.unsure.1", Happened(5))
+    assert harness.resume(result.run_id).unwrap() == [5, 1]
 
 
 def test_a_question_that_has_lost_its_default_waits_for_somebody_alone(harness: Harness, clock: Any) -> None:
