@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jumar import Decision, Harness, LoopView, Run, ToolCall
+from jumar import Decision, Harness, LoopView, Run, ToolCall, Usage
 from jumar.errors import UsageError
 from tests.integration.loops_helpers import Script, act, call, declare
 
@@ -135,6 +135,23 @@ def test_a_call_that_waited_is_made_with_the_rest_of_its_arguments_in_their_plac
         harness.approve(request.run_id, request.asked.call_id)
     assert harness.resume(result.run_id).unwrap() == ["sent", "sent"]
     assert sorted(made) == [("a", (1, 2), "", {"size": 3}), ("b", (), "", {})]
+
+
+# --- Usage. ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_decision_cost_that_was_none_counts_too_once_it_is_made_again(harness: Harness, waits: bool) -> None:
+    answers: list[Any] = [
+        ("no decision", Usage(100, 10, usd=0.5)),
+        Decision.finish("bad", usage=Usage(7, 1)),
+        Decision.finish("good", usage=Usage(8, 2)),
+    ]
+    agent = declare(harness, waits, lambda view: answers.pop(0), verify=lambda output: output == "good")
+    failed = harness.run(agent, "x")
+    assert failed.status == "FAILED" and "which is no Decision" in (failed.error_message or "")
+    assert harness.resume(failed.run_id).unwrap() == "good"
+    spent = [turn.decision.usage for turn in harness.view("last").history]
+    assert spent == [Usage(107, 11, usd=0.5), Usage(8, 2)]
 
 
 # --- Words. ----------------------------------------------------------------------------------------------------------

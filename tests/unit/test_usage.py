@@ -15,7 +15,7 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import ResponseUsage
 
 from jumar.core.records import Usage
-from jumar.core.usage import split_usage, usage_by, usage_of
+from jumar.core.usage import both, split_usage, usage_by, usage_of
 
 OPENAI = ChatCompletion.model_validate(
     {
@@ -100,6 +100,14 @@ def test_a_pair_is_the_answer_and_its_usage() -> None:
     assert split_usage(("text", "more")) == (("text", "more"), None)
     assert split_usage(("a", "b", Usage())) == (("a", "b", Usage()), None)
     assert split_usage(OPENAI) == (OPENAI, Usage(900, 40, 512))
+
+
+def test_two_attempts_cost_what_both_do() -> None:
+    one, other = Usage(1, 2, 3, 0.5), Usage(10, 20, 30)
+    assert both(one, None) == both(None, one) == one and both(None, None) is None
+    assert both(one, other) == both(other, one) == Usage(11, 22, 33, 0.5)
+    assert both(other, other) == Usage(20, 40, 60, None)
+    assert both(Usage(2**63 - 1), one) == Usage(2**63 - 1, 2, 3, 0.5)
 
 
 def test_usage_is_given_or_read_by_a_function() -> None:

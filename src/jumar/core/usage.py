@@ -41,6 +41,19 @@ def usage_by(source: Any, value: Any) -> Usage | None:
         return None
 
 
+def both(one: Usage | None, other: Usage | None) -> Usage | None:
+    """What two attempts cost together."""
+    if one is None or other is None:
+        return one or other
+    usd = None if one.usd is None and other.usd is None else (one.usd or 0.0) + (other.usd or 0.0)
+    return Usage(
+        min(one.input_tokens + other.input_tokens, _MOST),
+        min(one.output_tokens + other.output_tokens, _MOST),
+        min(one.cached_tokens + other.cached_tokens, _MOST),
+        usd,
+    )
+
+
 def _counted(found: Any) -> Usage | None:
     """Usage out of a Usage, or of an object or dict with the providers' names; None where it says nothing."""
     if found is None:

@@ -25,7 +25,7 @@ from jumar.core.replay import BranchTable
 from jumar.core.requests import Flow
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Phase
 from jumar.core.turns import DECIDE, to_ready
-from jumar.core.usage import split_usage
+from jumar.core.usage import both, split_usage
 from jumar.engine.flows.actions import named
 from jumar.engine.flows.calls import Call
 from jumar.engine.flows.outcomes import load, new_record, not_storable, raised, record_end, record_failure
@@ -86,6 +86,8 @@ def record_decision(
     """Record what the agent's function returned, with the calls it plans; `refused` outputs were sent back before."""
     live = call.live
     answer, usage = split_usage(value)
+    if call.record is not None:  # an attempt in an earlier life was paid for, too
+        usage = both(call.record.usage, usage)
     try:
         decision = _decision(plan, answer)
         output = _output(plan, decision) if decision.finished else None
