@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jumar import Decision, Harness, LoopView, Run, ToolCall, Usage
-from jumar.errors import UsageError
+from jumar.errors import ReplayDiverged, UsageError
 from tests.integration.loops_helpers import Script, act, call, declare
 
 PROVIDERS = ("openai", "anthropic")
@@ -135,6 +136,31 @@ def test_a_call_that_waited_is_made_with_the_rest_of_its_arguments_in_their_plac
         harness.approve(request.run_id, request.asked.call_id)
     assert harness.resume(result.run_id).unwrap() == ["sent", "sent"]
     assert sorted(made) == [("a", (1, 2), "", {"size": 3}), ("b", (), "", {})]
+
+
+def test_what_a_planned_call_was_planned_with_outlives_the_defaults_of_its_tool(tmp_path: Path, waits: bool) -> None:
+    made: list[Any] = []
+
+    def life(default: int, effect: str = "external") -> Harness:
+        harness = Harness(f"sqlite:///{tmp_path / 'runs.db'}")
+
+        @harness.tool(effect=effect, approval="always")
+        def pay(cents: int, tip: int = default) -> str:
+            made.append((cents, tip))
+            return "paid"
+
+        script = Script(act(call("pay", cents=5)), lambda view: Decision.finish(view.history[0].results[0].value))
+        declare(harness, waits, script, tools=[pay])
+        return harness
+
+    with life(1) as first:
+        assert first.run("operator", "x").status == "WAITING"
+        first.approve("last", "turn.pay.1")
+    with life(1, "read") as other, pytest.raises(ReplayDiverged, match="was external when .* was asked for"):
+        other.resume("last")
+    with life(99) as second:
+        assert second.resume("last").unwrap() == "paid"
+    assert made == [(5, 1)]
 
 
 # --- Usage. ----------------------------------------------------------------------------------------------------------

@@ -297,9 +297,10 @@ def _refuse_divergence(call: Call) -> None:
 
 
 def _other_effect(call: Call, record: CallRecord) -> ReplayDiverged:
+    happened = "sent; what became of it is not known" if record.attempt else "asked for"
     return ReplayDiverged(
         f"{call.policy.name} is declared {call.policy.effect.label} now and was {record.effect.label} when call "
-        f"{record.call_id} was sent; what became of it is not known",
+        f"{record.call_id} was {happened}",
         recorded=f"{record.call_id}, {record.effect.label}",
         asked=f"{call.policy.name}, {call.policy.effect.label}",
         hint="Give the tool its old effect back until this run has ended.",
