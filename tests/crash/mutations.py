@@ -18,6 +18,7 @@ from jumar.core.replay import BranchTable, ReplayTable
 from jumar.core.states import Effect
 from jumar.core.uncertain import RESOLUTION, Resolution
 from jumar.core.verdicts import NotHappened, Unknown
+from jumar.engine import policy
 from jumar.engine.flows import calls, effects, settling
 from jumar.engine.live import Halt, LiveRun
 from jumar.engine.policy import Settings
@@ -124,7 +125,7 @@ def calls_are_sent_although_the_lease_is_in_doubt(spot: Broken) -> Any:
 @mutation
 def not_happened_counts_at_once(spot: Broken) -> Any:
     """That nothing happened is believed while the attempt may still act."""
-    with patch.object(settling, "sure_of_not_happened_at", lambda **times: spot.hit(0)):
+    with patch.object(policy, "sure_of_not_happened_at", lambda **times: spot.hit(0)):
         yield
 
 

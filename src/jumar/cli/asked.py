@@ -68,8 +68,7 @@ def _otherwise(options: Options, short: str, asked: WaitingOn) -> tuple[tuple[st
 
 def needs_nobody(run: RunInfo, asked: WaitingOn) -> bool:
     """Whether the probe has said that a call did not happen, so that it is only to be waited until that is certain."""
-    is_timed = run.status == "WAITING" and run.wake_at is not None
-    return is_timed and asked.kind == "resolve" and asked.probed == "NotHappened"
+    return run.status == "WAITING" and asked.needs_nobody(run.wake_at)
 
 
 def is_settling(run: RunInfo, asked: Sequence[WaitingOn]) -> bool:

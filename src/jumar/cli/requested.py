@@ -8,6 +8,7 @@ from jumar.cli.asked import commands_for
 from jumar.cli.options import Options
 from jumar.cli.reading import open_requests
 from jumar.cli.words import json_of
+from jumar.core.naming import meant
 from jumar.errors import RequestNotFound
 from jumar.harness.harness import Harness
 from jumar.harness.results import AnswerView, RunView, WaitingOn
@@ -27,7 +28,7 @@ def requested(harness: Harness, options: Options, run_id: str, call: str, *kinds
         view = harness.show(run_id)
         # Among the answered ones, too: a command that is given twice must not answer what another call asks.
         asked_of = [asked.call_id for asked in waiting] + [answer.call_id for answer in view.answers]
-        names = _meant(call, asked_of)
+        names = meant(call, asked_of)
         named = [asked for asked in waiting if asked.call_id in names]
     found = next((asked for asked in named if asked.kind in kinds), None)
     if found is not None:
@@ -52,14 +53,6 @@ def requested(harness: Harness, options: Options, run_id: str, call: str, *kinds
     raise RequestNotFound(
         f"run {short}{stands} asks nothing about {call}{any_more}", hint=_others(options, short, view)
     )
-
-
-def _meant(call: str, ids: Sequence[str]) -> set[str]:
-    """The call's own id, where it is there, else the one that ends so."""
-    found = {each for each in ids if each == call} or {each for each in ids if each.endswith(f".{call}")}
-    if len(found) > 1:
-        raise RequestNotFound(f"{call} may mean any of {', '.join(sorted(found))}", hint="Give the whole id.")
-    return found
 
 
 def _answer(answer: AnswerView) -> str:

@@ -7,10 +7,12 @@ other failure of it leaves open whether the service knows of the action.
 
 from __future__ import annotations
 
+from enum import Enum
+
 from jumar.core.limits import MAX_KEY
 from jumar.core.naming import is_storable
-from jumar.core.records import Failure
-from jumar.core.states import Effect
+from jumar.core.records import CallRecord, Failure
+from jumar.core.states import CallState, Effect
 from jumar.core.uncertain import Ended
 from jumar.errors import UsageError
 
@@ -29,6 +31,30 @@ def did_nothing(effect: Effect, attempt: int, failure: Failure | None) -> bool:
     if effect is not Effect.IDEMPOTENT or attempt == 0:
         return True
     return attempt == 1 and failure is not None and failure.type_name == "NotApplied"
+
+
+class Standing(Enum):
+    """What the call that holds a name means for another one that asks for the same action."""
+
+    DONE = "done"  # its result is the other's too
+    CONFLICT = "conflict"  # the action was asked for with other arguments
+    GONE = "gone"  # the other may take its place
+    GONE_ONCE_SURE = "gone once sure"  # so, but only when nothing of its attempt can act any more
+    UNDER_WAY = "under way"  # the other waits
+
+
+def standing(holder: CallRecord, same_arguments: bool) -> Standing:
+    """Where the holder of a name stands.  Repeating a failed `idempotent` call with the same arguments adds nothing, as
+    the service knows it by the same key.  An `external` one holds its name after its end only where somebody said,
+    when its run had ended, that it did not happen.
+    """
+    if holder.state in (CallState.SUCCEEDED, CallState.COMPENSATED):
+        return Standing.DONE if same_arguments else Standing.CONFLICT
+    if holder.state not in (CallState.FAILED, CallState.REJECTED):
+        return Standing.UNDER_WAY
+    if holder.effect is Effect.EXTERNAL:
+        return Standing.GONE_ONCE_SURE
+    return Standing.GONE if same_arguments else Standing.CONFLICT
 
 
 def check_identity(tool: str, name: object) -> str:

@@ -15,6 +15,7 @@ from jumar.core.changes import CallChange
 from jumar.core.checksums import call_checksum, failure_bytes
 from jumar.core.identities import did_nothing
 from jumar.core.naming import request_id
+from jumar.core.open_requests import attempt_asked
 from jumar.core.records import CallRecord, EventRecord, Failure, RequestRecord, RunRecord
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, EventKind, RequestKind, Verdict
 
@@ -63,12 +64,12 @@ def _is_worth_asking(call: CallRecord, final: bool) -> bool:
 def _about(call: CallRecord, given: dict[tuple[int, RequestKind, int], RequestRecord]) -> RequestRecord | None:
     """The request that concerns the call as it stands."""
     if call.state is CallState.UNCERTAIN:
-        return given.get((call.seq, RequestKind.RESOLVE, call.attempt))
-    if call.state is not CallState.AWAITING:
+        kind = RequestKind.RESOLVE
+    elif call.state is not CallState.AWAITING:
         return None
-    if call.kind is CallKind.ASK:
-        return given.get((call.seq, RequestKind.ASK, call.attempt))
-    return given.get((call.seq, RequestKind.APPROVAL, call.attempt + 1))
+    else:
+        kind = RequestKind.ASK if call.kind is CallKind.ASK else RequestKind.APPROVAL
+    return given.get((call.seq, kind, attempt_asked(kind, call)))
 
 
 def settled_by(call: CallRecord, request: RequestRecord | None, at: int) -> CallChange | None:

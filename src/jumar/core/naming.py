@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from jumar.core.limits import MAX_KEY, MAX_LABEL, MAX_SLUG
 from jumar.core.references import secret_in
 from jumar.core.states import IdentityScope, Level, RequestKind
-from jumar.errors import InvalidReference, UsageError
+from jumar.errors import InvalidReference, RequestNotFound, UsageError
 
 _SLUG = re.compile(r"[^A-Za-z0-9_.-]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
@@ -124,6 +125,17 @@ def call_id(step: str, tool: str, ordinal: int, generation: int) -> str:
     """The id of the `ordinal`-th call of `tool` in a step; after a rollback it carries the generation."""
     base = f"{step}.{tool}.{ordinal}" if step else f"{tool}.{ordinal}"
     return f"{base}@{generation}" if generation else base
+
+
+def meant(text: str, ids: Iterable[str]) -> set[str]:
+    """Which of these call ids a person means: the very one, or else the only one that ends so; empty where there is
+    none, RequestNotFound where there are several.
+    """
+    known = set(ids)
+    found = {text} & known or {each for each in known if each.endswith(f".{text}")}
+    if len(found) > 1:
+        raise RequestNotFound(f"{text} may mean any of {', '.join(sorted(found))}", hint="Give the whole id.")
+    return found
 
 
 def checkpoint_name(task: str, step: str, level: Level, unix_ms: int) -> str:

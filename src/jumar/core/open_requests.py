@@ -14,16 +14,26 @@ from jumar.core.records import CallRecord, RequestRecord
 from jumar.core.states import CallState, RequestKind, Status
 
 
+def attempt_asked(kind: RequestKind, call: CallRecord) -> int:
+    """The attempt that a request of this kind about the call as it stands is about: an approval is asked for the one to
+    come.
+    """
+    return call.attempt + 1 if kind is RequestKind.APPROVAL else call.attempt
+
+
+def newest(requests: Iterable[RequestRecord], *kinds: RequestKind) -> RequestRecord | None:
+    """Of requests about one call the newest one, of these kinds where any are given."""
+    found = (each for each in requests if not kinds or each.kind in kinds)
+    return max(found, key=lambda each: each.attempt, default=None)
+
+
 def is_open(request: RequestRecord, call: CallRecord | None, status: Status) -> bool:
     """Whether the request is still asked, of a call as it stands in a run of this status."""
-    if request.verdict is not None or call is None:
+    if request.verdict is not None or call is None or request.attempt != attempt_asked(request.kind, call):
         return False
     if request.kind is RequestKind.RESOLVE:
-        return call.state is CallState.UNCERTAIN and call.attempt == request.attempt
-    if status in FINAL or call.state is not CallState.AWAITING:
-        return False
-    to_come = call.attempt + 1 if request.kind is RequestKind.APPROVAL else call.attempt
-    return request.attempt == to_come
+        return call.state is CallState.UNCERTAIN
+    return status not in FINAL and call.state is CallState.AWAITING
 
 
 def still_open(requests: Iterable[RequestRecord], calls: Sequence[CallRecord], status: Status) -> list[RequestRecord]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from jumar.core.records import CallRecord
 from jumar.core.states import Effect
 
 
@@ -80,6 +81,13 @@ RESOLUTION: dict[Effect, Resolution] = {
 def judge(effect: Effect, ended: Ended) -> Judgement:
     """What an attempt of this effect that ended so amounts to."""
     return JUDGEMENTS[effect][ended]
+
+
+def over_at(record: CallRecord, boot: bytes) -> int | None:
+    """When the last attempt of a call was over, on the lease clock of this `boot`, by its row: where the host was
+    started anew since, it ended with the boot before; None where nobody knows.
+    """
+    return record.over_at if record.boot == boot else 0
 
 
 def sure_of_not_happened_at(

@@ -11,6 +11,7 @@ from msgspec import Struct
 from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
 from jumar.core.references import KINDS
 from jumar.core.states import CallKind, Effect, ErrorClass, IdentityScope
+from jumar.core.uncertain import sure_of_not_happened_at
 
 
 class Settings(Struct, frozen=True):
@@ -70,6 +71,18 @@ class ToolPolicy(Struct, frozen=True):
     # Typed arguments out of JSON: positional, by name, and as canonical JSON again.
     arguments: Callable[[bytes], tuple[Sequence[Any], dict[str, Any], bytes]] | None = None
     threaded: bool = False  # a plain body that an async run sends to a worker thread, as gather and map do
+
+    def sure_at(self, settings: Settings, ended_at: int | None, dispatch_by: int) -> int:
+        """The lease-clock millisecond from which it is believed of an attempt that it did not happen; `ended_at` is
+        when it was over, None where that is not known.
+        """
+        return sure_of_not_happened_at(
+            ended_at=ended_at,
+            dispatch_by=dispatch_by,
+            timeout_ms=None if self.timeout is None else int(self.timeout * 1000),
+            stall_ms=int(settings.stall_timeout * 1000),
+            settle_ms=self.settle_ms(settings),
+        )
 
     def settle_ms(self, settings: Settings) -> int:
         """How long after an attempt's end a late effect is still reckoned with."""

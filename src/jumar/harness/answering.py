@@ -17,12 +17,12 @@ from jumar.core.changes import Ack, Answer, Guard, Refusal
 from jumar.core.codec import TypedCodec, codec_for
 from jumar.core.leaving import settled_by
 from jumar.core.limits import MAX_LABEL, check_size
-from jumar.core.naming import is_storable, storable
+from jumar.core.naming import is_storable, meant, storable
 from jumar.core.open_requests import is_open
 from jumar.core.questions import misfit
 from jumar.core.records import CallRecord, RequestRecord, RunRecord
 from jumar.core.states import RequestKind, Verdict
-from jumar.core.uncertain import sure_of_not_happened_at
+from jumar.core.uncertain import over_at
 from jumar.core.verdicts import Happened, NotHappened
 from jumar.engine.engine import Engine
 from jumar.errors import NotStorable, RequestNotFound, UsageError
@@ -108,14 +108,8 @@ class Answering:
     def _named(self, call_id: str) -> list[RequestRecord]:
         """All that was ever asked about the call of this id, or else about the only one whose id ends so."""
         asked = self._store.requests(self._run.run_no)
-        found = [request for request in asked if request.call_id == call_id]
-        if found:
-            return found
-        found = [request for request in asked if request.call_id.endswith(f".{call_id}")]
-        names = sorted({request.call_id for request in found})
-        if len(names) > 1:
-            raise RequestNotFound(f"{call_id} may mean any of {', '.join(names)}", hint="Give the whole id.")
-        return found
+        names = meant(call_id, (request.call_id for request in asked))
+        return [request for request in asked if request.call_id in names]
 
     def _still_open(self, requests: Iterable[RequestRecord]) -> list[tuple[RequestRecord, CallRecord]]:
         """Those that are still asked, each with its call."""
@@ -203,17 +197,10 @@ class Answering:
     def _can_no_longer_act(self, call: CallRecord) -> bool:
         """Whether the attempt, and whatever it sent, is surely over; only then is the name of its action given up."""
         spec, now = self._tools.get(call.tool), self._store.now()
-        if spec is None or call.boot != now.boot:
-            return spec is not None
-        policy, settings = spec.policy, self._engine.settings
-        sure_at = sure_of_not_happened_at(
-            ended_at=call.over_at,
-            dispatch_by=call.dispatch_by or 0,
-            timeout_ms=None if policy.timeout is None else int(policy.timeout * 1000),
-            stall_ms=int(settings.stall_timeout * 1000),
-            settle_ms=policy.settle_ms(settings),
-        )
-        return sure_at <= now.ms
+        if spec is None:
+            return False
+        settings = self._engine.settings
+        return spec.policy.sure_at(settings, over_at(call, now.boot), call.dispatch_by or 0) <= now.ms
 
 
 def check_note(name: str, text: object) -> None:

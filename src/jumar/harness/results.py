@@ -44,6 +44,12 @@ class WaitingOn(Struct, frozen=True):
     probed: str | None = None
     probed_at: int = 0
 
+    def needs_nobody(self, wake_at: int | None) -> bool:
+        """Whether the probe has said that the call did not happen, so that the run, which waits until `wake_at`, goes
+        on by itself once that is certain.
+        """
+        return wake_at is not None and self.kind == "resolve" and self.probed == "NotHappened"
+
 
 class RequestView(Struct, frozen=True):
     """An open request of some run: see `WaitingOn` for what is asked."""

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from jumar.core.codec import digest
+from jumar.core.leases import seconds_left
 from jumar.core.naming import idempotency_key
 from jumar.core.open_requests import is_open
 from jumar.core.phases import FINAL
@@ -32,8 +33,7 @@ _decode = msgspec.json.Decoder().decode
 
 def run_info(run: RunRecord, store: Store) -> RunInfo:
     """A run for a list; `lease_seconds` is what is left of a live lease."""
-    now = store.now()
-    left = (run.lease_until - now.ms) / 1000 if run.owner is not None and run.boot == now.boot else None
+    left = seconds_left(run, store.now())
     return RunInfo(
         run.run_id,
         run.agent,
@@ -44,7 +44,7 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
         run.version,
         run.epoch,
         run.owner,
-        left if left is not None and left > 0 else None,
+        left or None,
         run.wake_at,
         run.waiting_on,
         run.error_type,

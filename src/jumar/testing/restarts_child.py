@@ -23,7 +23,7 @@ from jumar.core.requests import Request, Sleep
 from jumar.core.verdicts import Happened, NotHappened
 from jumar.errors import JumarError, NotStorable, RunNotFound, UsageError
 from jumar.harness.harness import Harness
-from jumar.harness.results import RunInfo, RunResult, WaitingOn
+from jumar.harness.results import RunInfo, RunResult
 from jumar.stores import clock as real
 from jumar.testing.crash import World, inhabit
 from jumar.testing.crash_clock import put
@@ -205,17 +205,13 @@ def _answered(harness: Harness, result: RunResult[Any], line: Line) -> bool:
     """Whether something was asked and is answered now.  A call of which the probe has said that it did not happen needs
     nobody: the run goes on by itself once that is certain.
     """
-    asked = tuple(waiting for waiting in result.waiting_on if result.wake_at is None or not _is_settling(waiting))
+    asked = tuple(waiting for waiting in result.waiting_on if not waiting.needs_nobody(result.wake_at))
     if not asked:
         return False
     answers = line.ask(Waits(asked)).answers
     for answer in answers:
         _give(harness, result.run_id, answer)
     return bool(answers)
-
-
-def _is_settling(waiting: WaitingOn) -> bool:
-    return waiting.kind == "resolve" and waiting.probed == "NotHappened"
 
 
 def _give(harness: Any, run_id: str, answer: Answer) -> None:

@@ -15,10 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jumar.core.call_states import ENDED
-from jumar.core.records import RequestRecord
+from jumar.core.open_requests import newest
 from jumar.core.requests import Attempt, Fan, Flow, Invoke
 from jumar.core.states import CallState, Effect, Phase, RequestKind
-from jumar.core.store import Store
 from jumar.engine.flows.asking import ask_for
 from jumar.engine.flows.calls import Call, perform
 from jumar.engine.flows.outcomes import load
@@ -99,12 +98,8 @@ def _answered(live: LiveRun, calls: list[Call]) -> Flow[frozenset[int]]:
     if not asking:
         return frozenset()
     run_no = live.run.run_no
-    found = yield from load(live, lambda store: [(seq, _newest(store, run_no, seq)) for seq in asking])
+    found = yield from load(live, lambda store: [(seq, newest(store.requests(run_no, seq))) for seq in asking])
     return frozenset(seq for seq, request in found if request is not None and request.verdict is not None)
-
-
-def _newest(store: Store, run_no: int, seq: int) -> RequestRecord | None:
-    return max(store.requests(run_no, seq), key=lambda each: each.attempt, default=None)
 
 
 def _need_not_wait(call: Call, answered: frozenset[int]) -> bool:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from jumar.core import exceptions
 from jumar.core.changes import Take
 from jumar.core.codec import digest
-from jumar.core.identities import check_identity
+from jumar.core.identities import Standing, check_identity, standing
 from jumar.core.records import CallRecord, IdentityRecord
 from jumar.core.requests import Flow, Sleep
-from jumar.core.states import CallState, Effect, ErrorClass, EventKind
+from jumar.core.states import Effect, ErrorClass, EventKind
 from jumar.engine.flows.outcomes import load, raised, record_failure, record_success
 from jumar.engine.flows.settling import Settled, until_sure
 from jumar.engine.live import Wait
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
 
 _LOOK_SECONDS = 0.05
-_DONE = (CallState.SUCCEEDED, CallState.COMPENSATED)
 
 
 def named(call: Call) -> str | None:
@@ -74,18 +73,18 @@ def held(call: Call, made: int) -> Flow[Settled | None]:
         if holder is None:
             return None
         record = yield from _call_of(call, holder)
-        if record.state in _DONE:
+        stands = standing(record, holder.args_digest == call.effective)
+        if stands is Standing.DONE:
             return (yield from _same_again(call, holder, record, made))
-        if record.state in (CallState.FAILED, CallState.REJECTED) and record.effect is Effect.EXTERNAL:
+        if stands is Standing.CONFLICT:
+            raise (yield from _conflict(call, holder, record, made))
+        if stands is Standing.UNDER_WAY:
+            yield from _wait(call, holder, record)
+            continue
+        if stands is Standing.GONE_ONCE_SURE:
             _wait_until_sure(call, holder, record)
-            call.instead_of = (holder.run_no, holder.call_seq)
-            return None
-        if record.state in (CallState.FAILED, CallState.REJECTED):
-            if holder.args_digest != call.effective:
-                raise (yield from _conflict(call, holder, record, made))
-            call.instead_of = (holder.run_no, holder.call_seq)  # the same under the same key: repeating it adds nothing
-            return None
-        yield from _wait(call, holder, record)
+        call.instead_of = (holder.run_no, holder.call_seq)
+        return None
 
 
 def _holder(call: Call) -> Flow[IdentityRecord | None]:
@@ -131,8 +130,6 @@ def _wait_until_sure(call: Call, holder: IdentityRecord, record: CallRecord) -> 
 
 
 def _same_again(call: Call, holder: IdentityRecord, record: CallRecord, made: int) -> Flow[Settled]:
-    if holder.args_digest != call.effective:
-        raise (yield from _conflict(call, holder, record, made))
     value = yield from _result(call, holder, record)
     return Settled(True, (yield from record_success(call, made, value, 0, call.live.wall(), new=False)))
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jumar.core.approvals import earlier_yes, newest_yes
 from jumar.core.identities import did_nothing
+from jumar.core.open_requests import attempt_asked
 from jumar.core.records import CallRecord, RequestRecord
 from jumar.core.requests import Flow
-from jumar.core.states import CallState, RequestKind, Verdict
+from jumar.core.states import RequestKind, Verdict
 from jumar.engine.flows.actions import named
 from jumar.engine.flows.asking import ask_for, waits_for
 from jumar.engine.flows.outcomes import load, reject
@@ -39,14 +41,14 @@ def may_go_out(call: Call, record: CallRecord) -> Flow[None]:
     """
     run_no, seq = call.live.run.run_no, call.seq
     asked = yield from load(call.live, lambda store: store.requests(run_no, seq))
-    approvals = {each.attempt: each for each in asked if each.kind is RequestKind.APPROVAL}
-    request = approvals.get(record.attempt + 1)
+    to_come = attempt_asked(RequestKind.APPROVAL, record)
+    request = next((each for each in asked if (each.kind, each.attempt) == (RequestKind.APPROVAL, to_come)), None)
     if request is not None and request.verdict is None:
         raise waits_for(call, request, _REASON)
     if request is not None and request.verdict is Verdict.REJECT:
         freed = record.identity is not None and did_nothing(record.effect, record.attempt, record.failure)
         raise (yield from reject(call, record.attempt, request, freed=freed))
-    yes = request if request is not None else _earlier_yes(record, approvals)
+    yes = request if request is not None else earlier_yes(record, asked)
     if yes is None:
         if call.policy.approval:
             raise (yield from ask_approval(call, record.attempt, new=False))
@@ -56,14 +58,6 @@ def may_go_out(call: Call, record: CallRecord) -> Flow[None]:
         log(WARNING, call.live.run_id, call.call_id, "the arguments that were approved do not fit: %s", misfit)
         raise (yield from ask_approval(call, record.attempt + 1, new=False))  # that attempt counts as one not sent
     use_edits(call, yes)
-
-
-def _earlier_yes(record: CallRecord, approvals: dict[int, RequestRecord]) -> RequestRecord | None:
-    """The yes that covers a retry: of a call whose last attempt was not applied, which its failure tells."""
-    if record.state is not CallState.PLANNED or record.failure is None:
-        return None
-    given = [each for each in approvals.values() if each.verdict is Verdict.APPROVE]
-    return max(given, key=lambda each: each.attempt, default=None)
 
 
 def _misfit(call: Call, request: RequestRecord) -> str | None:
@@ -84,9 +78,9 @@ def remember_edits(call: Call) -> Flow[None]:
     """Give a call that was sent before the arguments it was sent with."""
     run_no, seq = call.live.run.run_no, call.seq
     asked = yield from load(call.live, lambda store: store.requests(run_no, seq))
-    given = [each for each in asked if each.kind is RequestKind.APPROVAL and each.verdict is Verdict.APPROVE]
-    if given:
-        use_edits(call, max(given, key=lambda each: each.attempt))
+    yes = newest_yes(asked)
+    if yes is not None:
+        use_edits(call, yes)
 
 
 def use_edits(call: Call, request: RequestRecord) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.core.changes import Ack, Answer, CallChange, Refusal
 from jumar.core.naming import request_id
+from jumar.core.open_requests import newest
 from jumar.core.records import CallRecord, EventRecord, RequestRecord
 from jumar.core.requests import Commit, Flow
 from jumar.core.states import CallState, EventKind, RequestKind, Verdict
@@ -26,8 +27,8 @@ _EXPIRED = "expiry"  # who is said to have answered where the default was taken
 
 def ask_for(
     call: Call, kind: RequestKind, attempt: int, *, made: int, new: bool, expires_at: int | None = None
-) -> Flow[None]:
-    """Make the call wait for an answer: one advance, with the request about (or for) this attempt."""
+) -> Flow[RequestRecord]:
+    """Make the call wait for an answer: one advance, with the request about (or for) this attempt.  Answers that."""
     live = call.live
     at = live.wall()
     identifier = request_id(live.run_id, call.seq, attempt, kind)
@@ -36,7 +37,7 @@ def ask_for(
     if new:
         record, artifacts = new_record(call, CallState.AWAITING, made, started_at=at)
         yield from advance(live, calls=(record,), artifacts=artifacts, requests=(request,), events=(event,))
-        return
+        return request
     change = CallChange(
         seq=call.seq,
         state=CallState.AWAITING,
@@ -45,13 +46,14 @@ def ask_for(
         checksum=call.checksum(CallState.AWAITING),
     )
     yield from advance(live, changes=(change,), requests=(request,), events=(event,))
+    return request
 
 
 def newest_request(call: Call, kind: RequestKind) -> Flow[RequestRecord | None]:
     """The newest request of a kind about a call."""
     run_no, seq = call.live.run.run_no, call.seq
     asked = yield from load(call.live, lambda store: store.requests(run_no, seq))
-    return max((each for each in asked if each.kind is kind), key=lambda each: each.attempt, default=None)
+    return newest(asked, kind)
 
 
 def waits_for(call: Call, request: RequestRecord | None = None, reason: str = "an answer") -> BaseException:
@@ -80,8 +82,8 @@ def ask(call: Call, question: Question) -> Flow[Any]:
     if record is None:
         _refuse_another(call)
         expires_at = None if question.expires is None else live.wall() + int(question.expires * 1000)
-        yield from ask_for(call, RequestKind.ASK, 1, made=1, new=True, expires_at=expires_at)
-        raise live.wait(Wait(f"{call.call_id} waits for an answer", call.call_id, expires_at), call.branch)
+        asked = yield from ask_for(call, RequestKind.ASK, 1, made=1, new=True, expires_at=expires_at)
+        raise waits_for(call, asked)
     if record.state is not CallState.AWAITING:
         return (yield from replayed(call, record))
     while True:
@@ -119,17 +121,9 @@ def _answered(call: Call, record: CallRecord, request: RequestRecord) -> Flow[An
     try:
         value = call.policy.codec.decode(data)
     except NotStorable:
-        yield from ask_for(
-            call,
-            RequestKind.ASK,
-            request.attempt + 1,
-            made=request.attempt + 1,
-            new=False,
-            expires_at=request.expires_at,
-        )
-        raise live.wait(
-            Wait(f"the answer to {call.call_id} is not of its type", call.call_id, request.expires_at), call.branch
-        ) from None
+        number, expires_at = request.attempt + 1, request.expires_at
+        asked = yield from ask_for(call, RequestKind.ASK, number, made=number, new=False, expires_at=expires_at)
+        raise waits_for(call, asked, "an answer of its type") from None
     return (yield from record_success(call, record.attempt, value, record.started_at, live.wall(), new=False))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jumar.core.approvals import needs_a_yes
 from jumar.core.call_states import needs_started
 from jumar.core.checksums import call_checksum, failure_bytes
 from jumar.core.codec import digest
@@ -208,7 +209,9 @@ def _answered(call: Call, record: CallRecord) -> Flow[Any]:
         yield from forever()
     if record.effect is not call.policy.effect:
         raise call.live.stop(_other_effect(call, record))
-    if record.state is CallState.AWAITING or (record.state is CallState.PLANNED and _needs_a_yes(call, record)):
+    if record.state is CallState.AWAITING or (
+        record.state is CallState.PLANNED and call.policy.approval and needs_a_yes(record)
+    ):
         yield from may_go_out(call, record)
     elif record.attempt and needs_started(record.effect):
         yield from remember_edits(call)
@@ -228,13 +231,6 @@ def _name_of(call: Call, record: CallRecord) -> str | None:
     if record.identity is None and did_nothing(record.effect, record.attempt, record.failure):
         return named(call)
     return record.identity
-
-
-def _needs_a_yes(call: Call, record: CallRecord) -> bool:
-    """Whether a planned call has to be approved before it goes out: one that was never sent, or whose run was reopened
-    after it had failed.
-    """
-    return call.policy.approval and (record.attempt == 0 or record.failure is None)
 
 
 def _is_the_same(call: Call, record: CallRecord) -> bool:

@@ -16,6 +16,7 @@ from jumar.core.changes import Ack, CallChange, Claim, Claimed, Create, Ending, 
 from jumar.core.codec import TypedCodec, digest
 from jumar.core.exceptions import calls_of
 from jumar.core.failures import classify, short_message
+from jumar.core.leases import seconds_left
 from jumar.core.limits import check_size
 from jumar.core.phases import CLAIMABLE, FINAL
 from jumar.core.records import Artifact, EventRecord, RunRecord
@@ -158,7 +159,7 @@ def _until_free(run: RunRecord, waiting: Callable[[float], None] | None) -> Flow
     run_id = run.run_id
     while True:
         _, now = yield from Now()
-        left = (run.lease_until - now.ms) / 1000 if run.boot == now.boot else 0.0
+        left = seconds_left(run, now)
         if left <= 0:
             return
         if waiting is not None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from jumar.core.changes import Ack, Claim, Claimed, Ending, Guard, Order, Refusal
+from jumar.core.leases import seconds_left
 from jumar.core.leaving import left_behind
 from jumar.core.phases import CLAIMABLE
 from jumar.core.records import EventRecord, RunRecord
@@ -75,8 +76,8 @@ def _watch(run: RunRecord, waiting: Callable[[float], None] | None) -> Flow[None
     run_id = run.run_id
     while True:
         _, now = yield from Now()
-        left = (run.lease_until - now.ms) / 1000 if run.boot == now.boot else 0.0
-        if run.owner is None or left <= 0:
+        left = seconds_left(run, now)
+        if left <= 0:
             return
         if waiting is not None:
             waiting(left)

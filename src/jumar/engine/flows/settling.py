@@ -21,7 +21,7 @@ from jumar.core.naming import request_id
 from jumar.core.records import Artifact, CallRecord, EventRecord, Failure, RequestRecord
 from jumar.core.requests import Attempt, Flow, Invoke, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, RequestKind, Verdict
-from jumar.core.uncertain import sure_of_not_happened_at
+from jumar.core.uncertain import over_at
 from jumar.core.verdicts import Happened, NotHappened, Unknown
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.outcomes import load, new_record, record_success, reject
@@ -93,48 +93,64 @@ def note_given_up(
     """
     if type(error).__name__ != "CancelledError":
         return
-    live = call.live
-    at = live.wall()
-    stops = call.branch is not None and call.branch.stops
+    at = call.live.wall()
     times = (at, at) if ended is None else (ended.started_at, ended.ended_at)
+    stops = call.branch is not None and call.branch.stops
     checksum = call.checksum(state, result, _GIVEN_UP)
     if new:
         record, _ = new_record(
             call, state, attempt, failure=_GIVEN_UP, started_at=times[0], ended_at=times[1], checksum=checksum
         )
-        with live.lock:
+        with call.live.lock:
             if not stops:
-                live.set_aside().calls.append(record)
+                call.live.set_aside().calls.append(record)
         return
     change = CallChange(
         seq=call.seq,
         state=state,
         attempt=attempt,
-        epoch=live.epoch,
+        epoch=call.live.epoch,
         failure=_GIVEN_UP,
         over_at=over_at if ended is None else ended.over_at,
         ended_at=times[1],
         checksum=checksum,
     )
-    with live.lock:
-        aside = live.set_aside()
-        before = len(aside.unmarked)
-        if state is CallState.UNCERTAIN:
-            aside.unmarked.append(replace(change, failure=None, ended_at=None, checksum=call.checksum(state)))
-            aside.events.append(EventRecord(EventKind.CALL_UNCERTAIN, at, call.seq, live.epoch, "cancelled"))
-        elif ended is not None and not ended.sent:
-            failure = Failure("NotApplied", f"{call.policy.name} was not sent: it was given up", ErrorClass.TRANSIENT)
-            checksum = call.checksum(CallState.PLANNED, failure=failure)
-            back = replace(change, state=CallState.PLANNED, failure=failure, over_at=None, ended_at=None)
-            aside.unmarked.append(replace(back, checksum=checksum))
-        if stops:
-            aside.changes += aside.unmarked[before:]
-            return
-        aside.changes.append(change)
-        if freed and call.identity is not None:
-            aside.frees.append(call.seq)
-        if state is CallState.UNCERTAIN:
-            live.given_up.append(call)
+    back = _left_behind(call, change, ended)
+    with call.live.lock:
+        _set_aside(call, change, back, stops=stops, freed=freed)
+
+
+def _left_behind(call: Call, change: CallChange, ended: Attempt | None) -> CallChange | None:
+    """What is due of a given-up call where the run stops instead of going on: what a crash would leave of one that may
+    have happened, and PLANNED for one that surely was not sent.
+    """
+    if change.state is CallState.UNCERTAIN:
+        return replace(change, failure=None, ended_at=None, checksum=call.checksum(change.state))
+    if ended is None or ended.sent:
+        return None
+    failure = Failure("NotApplied", f"{call.policy.name} was not sent: it was given up", ErrorClass.TRANSIENT)
+    checksum = call.checksum(CallState.PLANNED, failure=failure)
+    return replace(change, state=CallState.PLANNED, failure=failure, over_at=None, ended_at=None, checksum=checksum)
+
+
+def _set_aside(call: Call, change: CallChange, back: CallChange | None, *, stops: bool, freed: bool) -> None:
+    """Set the mark of a given-up call aside; the caller holds the run's lock."""
+    live = call.live
+    aside = live.set_aside()
+    if back is not None:
+        aside.unmarked.append(back)
+    if change.state is CallState.UNCERTAIN:
+        event = EventRecord(EventKind.CALL_UNCERTAIN, live.wall(), call.seq, live.epoch, "cancelled")
+        aside.events.append(event)
+    if stops:
+        if back is not None:
+            aside.changes.append(back)
+        return
+    aside.changes.append(change)
+    if freed and call.identity is not None:
+        aside.frees.append(call.seq)
+    if change.state is CallState.UNCERTAIN:
+        live.given_up.append(call)
 
 
 def settle_external(
@@ -273,20 +289,12 @@ def _happened(call: Call, number: int, verdict: _Verdict) -> Flow[Settled]:
 def until_sure(call: Call, record: CallRecord | None, dispatch_by: int | None, attempt: Attempt | None) -> int:
     """The lease-clock millisecond from which NotHappened counts."""
     live = call.live
-    policy = call.policy
-    over_at = attempt.over_at if attempt is not None else None
+    ended_at = attempt.over_at if attempt is not None else None
     if attempt is None and record is not None:
-        # Where the host was started anew since, the attempt ended with the boot before.
-        over_at = record.over_at if record.boot == live.run.boot else 0
-    if attempt is not None and over_at is None:
+        ended_at = over_at(record, live.run.boot)
+    if attempt is not None and ended_at is None:
         dispatch_by = live.clock()  # still going on in this very process
-    return sure_of_not_happened_at(
-        ended_at=over_at,
-        dispatch_by=dispatch_by or 0,
-        timeout_ms=None if policy.timeout is None else int(policy.timeout * 1000),
-        stall_ms=int(live.settings.stall_timeout * 1000),
-        settle_ms=policy.settle_ms(live.settings),
-    )
+    return call.policy.sure_at(live.settings, ended_at, dispatch_by or 0)
 
 
 def settle_given_up_call(call: Call, record: CallRecord) -> Flow[None]:
