@@ -88,7 +88,7 @@ def test_a_call_is_meant_by_its_own_id_before_any_that_ends_so() -> None:
     assert meant("pay.2", ids) == {"late.pay.2"}
     assert meant("pay.3", ids) == set()
     assert meant("ay.2", ids) == set()
-    with pytest.raises(RequestNotFound, match="may mean any of a.pay.1, b.pay.1"):
+    with pytest.raises(RequestNotFound, match=r"may mean any of a\.pay\.1, b\.pay\.1"):
         meant("pay.1", ["b.pay.1", "a.pay.1"])
 
 
