@@ -6,8 +6,18 @@ from itertools import product
 
 import pytest
 
-from jumar.core.phases import CLAIMABLE, FINAL, PHASE_BEFORE, PHASES, STATUS_BEFORE, STATUSES, check_phase
-from jumar.core.states import Phase, Status, mask
+from jumar.core.phases import (
+    CLAIMABLE,
+    FINAL,
+    ORDERABLE,
+    PHASE_BEFORE,
+    PHASES,
+    STATUS_BEFORE,
+    STATUSES,
+    UNASKED,
+    check_phase,
+)
+from jumar.core.states import Control, Phase, Status, mask
 from jumar.errors import IllegalTransition
 
 # Told once more as words, so that a slip in the table is seen. What may follow a phase, beside the phase itself:
@@ -76,3 +86,18 @@ def test_a_mask_has_one_bit_a_member() -> None:
     assert mask() == 0
     assert mask(Phase.READY_TO_DECIDE, Phase.IN_CODE) == 0b100_0001
     assert mask(*Phase) == 2 ** len(Phase) - 1
+
+
+def test_nothing_that_failed_or_was_paused_is_taken_up_unasked_nor_anything_that_ended() -> None:
+    assert {status.label for status in UNASKED} == {"queued", "running", "waiting"}
+
+
+def test_an_order_is_carried_out_where_there_is_something_to_pause_or_to_end() -> None:
+    assert {status.label for status in ORDERABLE[Control.PAUSE]} == {"queued", "running", "waiting"}
+    assert {status.label for status in ORDERABLE[Control.CANCEL]} == {
+        "queued",
+        "running",
+        "waiting",
+        "paused",
+        "failed",
+    }

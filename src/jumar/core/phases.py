@@ -6,7 +6,7 @@ masks made from the same tables, and the diagrams in docs/architecture.md are ge
 
 from __future__ import annotations
 
-from jumar.core.states import Phase, Status, mask
+from jumar.core.states import Control, Phase, Status, mask
 from jumar.errors import IllegalTransition
 
 PHASES: dict[Phase, tuple[Phase, ...]] = {
@@ -40,6 +40,13 @@ STATUSES: dict[Status, tuple[Status, ...]] = {
 FINAL: frozenset[Status] = frozenset({Status.COMPLETED, Status.CANCELLED})
 # A FAILED run may be taken up again once the cause is mended: what is recorded answers, failures included.
 CLAIMABLE: frozenset[Status] = frozenset(Status) - FINAL
+# What may be taken up although nobody asked for this very run.
+UNASKED: frozenset[Status] = CLAIMABLE - {Status.FAILED, Status.PAUSED}
+# What an operator may claim in order to obey his own order: there is something to pause, or to end.
+ORDERABLE: dict[Control, frozenset[Status]] = {
+    Control.PAUSE: frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING}),
+    Control.CANCEL: CLAIMABLE,
+}
 
 # An advance that leaves the phase as it is (a checkpoint, a step, a retry) is legal everywhere but where the run
 # stopped.

@@ -62,8 +62,8 @@ def _raised(module: str, error: BaseException) -> UsageError:
 def _agent(harness: Harness, module: ModuleType, name: str) -> str:
     """The agent of this name, or the one whose function has this name in the module."""
     function = getattr(module, name, None)
-    for spec in harness._agents.values():
+    for spec in harness.agents.values():
         if spec.name == name or (function is not None and spec.function is function):
             return spec.name
-    known = ", ".join(sorted(harness._agents)) or "none"
+    known = ", ".join(sorted(harness.agents)) or "none"
     raise UnknownAgent(f"{module.__name__} has no agent {name}", hint=f"The agents of its harness: {known}.")

@@ -18,7 +18,7 @@ from jumar.core.exceptions import calls_of
 from jumar.core.failures import classify, short_message
 from jumar.core.leases import seconds_left
 from jumar.core.limits import check_size
-from jumar.core.phases import CLAIMABLE, FINAL
+from jumar.core.phases import CLAIMABLE, FINAL, UNASKED
 from jumar.core.records import Artifact, EventRecord, RunRecord
 from jumar.core.requests import Attempt, Commit, Flow, Invoke, Load, Now, Sleep
 from jumar.core.states import Control, ErrorClass, EventKind, Phase, Status, mask
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from jumar.engine.flows.planning import LoopPlan
 
 RESUMABLE = mask(*CLAIMABLE)
-# What may be taken up although nobody asked for this very run.
-BY_ITSELF = mask(*(CLAIMABLE - {Status.FAILED, Status.PAUSED}))
+BY_ITSELF = mask(*UNASKED)
 NOT_FAILED = mask(*(CLAIMABLE - {Status.FAILED}))
 _LOOK_SECONDS = 0.25  # how often a waiting resume looks whether the lease was renewed
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from jumar.core.changes import Ack, Claim, Claimed, Ending, Guard, Order, Refusal
 from jumar.core.leases import seconds_left
 from jumar.core.leaving import left_behind
-from jumar.core.phases import CLAIMABLE
+from jumar.core.phases import ORDERABLE
 from jumar.core.records import EventRecord, RunRecord
 from jumar.core.requests import Commit, Flow, Load, Now, Sleep
 from jumar.core.states import Control, EventKind, Phase, Status, mask
@@ -27,10 +27,7 @@ from jumar.engine.policy import Settings
 from jumar.errors import RunNotFound
 
 _LOOK_SECONDS = 0.25  # how often somebody who waits looks whether the run has obeyed
-_STATUSES = {
-    Control.CANCEL: mask(*CLAIMABLE),
-    Control.PAUSE: mask(Status.QUEUED, Status.RUNNING, Status.WAITING),
-}
+_STATUSES = {control: mask(*statuses) for control, statuses in ORDERABLE.items()}
 
 
 def give_order(run_id: str, control: Control, by: str, note: str | None) -> Flow[Ack]:
