@@ -140,3 +140,17 @@ def run_record(folder: Path) -> RunRecord:
         run = store.run(RUN)
         assert run is not None
         return run
+
+
+def test_a_wait_in_place_on_a_stopped_clock_keeps_the_lease_as_it_does_in_real_time(
+    tmp_path: Path, clock: StoppedClock
+) -> None:
+    with Harness(f"sqlite:///{tmp_path / 'run.db'}", lease_ttl=30.0) as harness:
+
+        @harness.agent
+        def naps(run: Run, task: str) -> str:
+            run.sleep(29.0)
+            return "rested"
+
+        crash_at(harness, None, clock=clock)
+        assert harness.run(naps, "go").unwrap() == "rested"

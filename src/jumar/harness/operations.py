@@ -43,6 +43,10 @@ class Operations:
         """Stop renewing leases and close the store."""
         self._engine.close()
 
+    def renew_leases(self) -> None:
+        """Renew the leases of the runs driven here, as the background thread does each third of a ttl."""
+        self._engine.leases.renew_all()
+
     def has_live_runs(self) -> bool:
         """Whether this process drives a run here."""
         return len(self._engine.leases) > 0

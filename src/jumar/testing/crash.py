@@ -50,7 +50,7 @@ class World:
     matches a regular expression; None lets it go on and only counts.
 
     `points` says how many were passed and `trail` names them.  With a `clock` the flows' sleeps take none of anyone's
-    time: they move the clock on instead.
+    time: they move the clock on instead, and the harness's leases are renewed as often as the keeper's thread would.
     """
 
     def __init__(
@@ -65,6 +65,8 @@ class World:
         self._still = False
         self._there = False
         self._clock = clock
+        self._inhabitant: Harness | None = None
+        self._kept_at = 0 if clock is None else clock.ms
         self._names: dict[tuple[int, int], str] = {}  # of calls, by their runs' numbers and their own
         self._thawed = threading.Event()
         self._counting = threading.Lock()
@@ -78,6 +80,17 @@ class World:
         if self._clock is not None and type(request) is Sleep and request.seconds < _FOREVER:
             self._clock.move(request.seconds)
             request.seconds = 0.0
+            self._keep_leases(self._clock.ms)
+
+    def _keep_leases(self, now: int) -> None:
+        """Do what the keeper's thread does in real time, on the clock of this world: a wait in place of nearly a ttl
+        would otherwise outlast the lease.
+        """
+        operations = None if self._inhabitant is None else self._inhabitant._operations
+        if self._inhabitant is None or operations is None or now - self._kept_at < self._inhabitant.settings.ttl_ms / 3:
+            return
+        self._kept_at = now
+        operations.renew_leases()
 
     def after(self, request: Request[Any], answer: Any) -> None:
         """A request was carried out; its answer has not reached the flow yet."""
@@ -129,6 +142,10 @@ class World:
             self._thawed.wait()
 
     # --- What a test calls. ---
+
+    def inhabited_by(self, harness: Harness) -> None:
+        """This harness is the one whose world this is."""
+        self._inhabitant = harness
 
     def end(self) -> None:
         """End this world now.  What is being written or done outside at this moment is the last of it."""
@@ -195,6 +212,7 @@ def inhabit(harness: Harness, world: World) -> World:
     if harness._operations is not None:
         raise UsageError("the harness is in use already", hint="Call crash_at before the first run.")
     harness._watcher = world
+    world.inhabited_by(harness)
     return world
 
 
