@@ -47,6 +47,9 @@ class CallChange(Struct, frozen=True, kw_only=True):
     checksum: int | None = None
     identity: str | None = None
     identity_scope: IdentityScope | None = None
+    before: bytes | None = None
+    after: bytes | None = None
+    undone: int | None = None
 
 
 class Take(Struct, frozen=True, kw_only=True):
@@ -54,7 +57,8 @@ class Take(Struct, frozen=True, kw_only=True):
 
     Where another call holds the name, the call is AWAITING instead of STARTED, with one attempt less, since that one
     is not made, and the Ack says so; nothing else of the advance depends on it.  `instead_of` is a holder (run number,
-    call number) whose place may be taken.
+    call number) whose place may be taken.  `undone` is how often the action was undone, as last seen: where that has
+    changed the name is not taken either, because the call's idempotency key is made of it.
     """
 
     seq: int
@@ -62,6 +66,28 @@ class Take(Struct, frozen=True, kw_only=True):
     key: str
     args_digest: bytes
     instead_of: tuple[int, int] | None = None
+    undone: int = 0
+
+
+class Hold(Struct, frozen=True, kw_only=True):
+    """Hold a path of a workspace, with all below it (b"": the whole), for a call that this advance makes STARTED.
+
+    Where another call holds that path, one above or one below it, the call becomes AWAITING as with a `Take`.  A
+    rollback holds under the number 0; what it cannot hold refuses its claim with Guard.HOLD.
+    """
+
+    seq: int
+    workspace: str
+    path: bytes
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """The new head of a run that was rolled back: what comes next is based on version `base`.
+
+    The advance that makes it may go to any phase; the generation rises by one, and the intent is gone.
+    """
+
+    base: int
 
 
 class Ending(Struct, frozen=True, kw_only=True):
@@ -91,6 +117,28 @@ class Create(Struct, frozen=True, kw_only=True):
     at: int
     owner: str | None = None
     ttl_ms: int = 0
+    workspace: str | None = None
+
+
+class Fork(Struct, frozen=True, kw_only=True):
+    """A new run out of another one, as that stood at version `base`; PAUSED, so that somebody looks at it first.
+
+    It takes the other's agent, task, input and line, begins at the version after the other's newest (`version`, which
+    is guarded: where the run has gone on meanwhile the fork is refused), and has copies of the call rows `calls` (by
+    their numbers) and of the checkpoints in `checkpoints` (by their versions); artifacts stay the other's.
+    """
+
+    run_id: str
+    source_no: int
+    version: int
+    base: int
+    phase: Phase
+    step: int
+    at: int
+    calls: tuple[int, ...] = ()
+    checkpoints: tuple[int, ...] = ()
+    workspace: str | None = None
+    by: str = ""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
@@ -102,6 +150,9 @@ class Claim(Struct, frozen=True, kw_only=True):
     before he could claim the run and carry it out.  `resumes` ends a pause: a control of PAUSE goes back to NONE.
     `reopens` are changes of calls that a FAILED run failed with; they were made from the run as it stood under
     `epoch`, and the claim is refused where that is no longer its epoch.
+
+    A claim with an `intent` begins a rollback: it was planned from the run as it stood at `version`, which is guarded
+    too, and it takes `holds`.
     """
 
     run_id: str
@@ -113,6 +164,9 @@ class Claim(Struct, frozen=True, kw_only=True):
     resumes: bool = False
     epoch: int | None = None
     reopens: tuple[CallChange, ...] = ()
+    version: int | None = None
+    intent: bytes | None = None
+    holds: tuple[Hold, ...] = ()
 
 
 class Advance(Struct, frozen=True, kw_only=True):
@@ -125,7 +179,12 @@ class Advance(Struct, frozen=True, kw_only=True):
     Where a version has a checkpoint already, that one stays.
 
     `through` are phases that the run passes through on its way to `phase` in this one commit.  `takes` are names of
-    actions to take, `frees` the numbers of calls whose names are given up.
+    actions to take, `frees` the numbers of calls whose names are given up; a call that this advance makes COMPENSATED
+    and that is in `frees` counts as one more time that its action was undone.  `holds` are paths to hold, `drops` the
+    numbers of calls whose paths are given up (0: the rollback's).
+
+    `intent` replaces the run's intent; `head` ends a rollback, and `withdraws` names requests that nobody need answer
+    any more.  `settles` ends an intent without a new head, where only files were put back.
     """
 
     run_no: int
@@ -149,6 +208,12 @@ class Advance(Struct, frozen=True, kw_only=True):
     through: tuple[Phase, ...] = ()
     takes: tuple[Take, ...] = ()
     frees: tuple[int, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    drops: tuple[int, ...] = ()
+    withdraws: tuple[str, ...] = ()
+    intent: bytes | None = None
+    head: Head | None = None
+    settles: bool = False
 
 
 class Renew(Struct, frozen=True, kw_only=True):
@@ -192,12 +257,12 @@ class Order(Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-Change: TypeAlias = Create | Claim | Advance | Renew | Answer | Order
+Change: TypeAlias = Create | Fork | Claim | Advance | Renew | Answer | Order
 
 
 class Ack(Struct, frozen=True):
     """The change is on disk.  `control` and `answers` are the operators' columns as this transaction saw them;
-    `taken` are the calls of an advance whose names another call holds.
+    `taken` are the calls of an advance whose names, or whose paths, another call holds.
     """
 
     run_no: int
@@ -231,6 +296,7 @@ class Guard(Enum):
     NOT_DUE = "not due"
     NEWS = "news"
     ANSWERED = "answered"
+    HOLD = "hold"
 
 
 class Refusal(Struct, frozen=True):
@@ -256,6 +322,7 @@ _ERRORS: dict[Guard, type[errors.JumarError]] = {
     Guard.NOT_DUE: errors.IllegalTransition,
     Guard.NEWS: errors.IllegalTransition,
     Guard.ANSWERED: errors.IllegalTransition,
+    Guard.HOLD: errors.WorkspaceBusy,
 }
 
 Outcome: TypeAlias = Ack | Claimed | Refusal

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -74,8 +75,10 @@ def call_agrees(record: CallRecord, known: bytes | None = None) -> bool:
 
 
 def checkpoint_checksum(record: CheckpointRecord) -> bytes:
-    """The checksum over every other field of a checkpoint."""
-    fields = (
+    """The checksum over every other field of a checkpoint.  What came later counts only where it is there, so that the
+    checksums of older rows stay as they are.
+    """
+    fields: tuple[Any, ...] = (
         record.version,
         record.base_version,
         record.name,
@@ -87,6 +90,8 @@ def checkpoint_checksum(record: CheckpointRecord) -> bytes:
         record.context,
         record.created_at,
     )
+    if record.tree is not None or record.environment is not None or record.storage:
+        fields += (record.tree, record.environment, record.storage)
     return hashlib.sha256(_encode(fields)).digest()
 
 

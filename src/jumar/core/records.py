@@ -21,6 +21,7 @@ from jumar.core.states import (
     Phase,
     RequestKind,
     Status,
+    Storage,
     Verdict,
 )
 
@@ -89,6 +90,11 @@ class RunRecord(Struct, frozen=True):
     failed_calls: tuple[int, ...] = ()  # of a FAILED run: the numbers of the calls it failed with
     ordered_by: str | None = None  # who gave the order that `control` holds, or held last
     order_note: str | None = None
+    line: tuple[tuple[int, int], ...] = ()  # (version, base) of each rollback's head; see `core.lines`
+    workspace: str | None = None  # the root of the files it works on
+    intent: bytes | None = None  # a rollback that was begun and is not finished; see `core.intents`
+    origin: str | None = None  # of a fork: the run whose id the idempotency keys are made of
+    forked_from: str | None = None  # and the run it was made from, which keeps its artifacts
 
 
 class CallRecord(Struct, frozen=True, gc=False):
@@ -128,10 +134,15 @@ class CallRecord(Struct, frozen=True, gc=False):
     over_at: int | None = None
     identity: str | None = None
     identity_scope: IdentityScope | None = None
+    before: bytes | None = None  # the snapshot of the files it may write, as they were before it
+    after: bytes | None = None
+    undone: int = 0  # how often the action it names had been undone when it was sent; a part of its idempotency key
 
 
 class IdentityRecord(Struct, frozen=True):
-    """The name of an action, and the call that holds it."""
+    """The name of an action, and the call that holds it; `run_no` is 0 where nobody holds it any more.  `undone` counts
+    how often the action was done and compensated.
+    """
 
     scope: IdentityScope
     key: str
@@ -139,6 +150,17 @@ class IdentityRecord(Struct, frozen=True):
     run_id: str
     call_seq: int
     args_digest: bytes
+    undone: int = 0
+
+
+class HoldRecord(Struct, frozen=True):
+    """A path of a workspace that an open `write` call (or, with `call_seq` 0, a rollback) holds, with all below it."""
+
+    workspace: str
+    path: bytes
+    run_no: int
+    run_id: str
+    call_seq: int
 
 
 class CheckpointRecord(Struct, frozen=True):
@@ -159,6 +181,9 @@ class CheckpointRecord(Struct, frozen=True):
     context: bytes | None = None
     created_at: int = 0
     checksum: bytes = b""
+    tree: bytes | None = None  # the snapshot of the workspace
+    environment: bytes | None = None  # an artifact: what the fingerprints of outside services were
+    storage: Storage = Storage.COLD
 
 
 class RequestRecord(Struct, frozen=True):

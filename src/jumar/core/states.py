@@ -111,6 +111,7 @@ class RequestKind(Label):
     APPROVAL = 1
     ASK = 2
     BUDGET = 3
+    UNDO = 4
 
 
 class Verdict(Label):
@@ -121,6 +122,7 @@ class Verdict(Label):
     APPROVE = 2
     REJECT = 3
     VALUE = 4
+    WITHDRAWN = 5
 
 
 class EventKind(Label):
@@ -148,6 +150,29 @@ class EventKind(Label):
     CANCELLED = 19
     REOPENED = 20
     IDENTITY_HELD = 21
+    ROLLBACK_STARTED = 22
+    ROLLED_BACK = 23
+    RESTORED = 24
+    PUT_BACK = 25
+    COMPENSATED = 26
+    FORKED = 27
+    DRIFTED = 28
+    FILES_HELD = 29
+
+
+class Storage(Label):
+    """Where a checkpoint is kept first."""
+
+    COLD = 0
+    HOT = 1
+
+
+class Strategy(Label):
+    """What is done about a failure: files and effects are undone, the call is made again, or the rest goes on."""
+
+    ROLLBACK = 0
+    RETRY = 1
+    FORWARD = 2
 
 
 class IdentityScope(Label):

@@ -16,6 +16,7 @@ from jumar.core.records import (
     CallRecord,
     CheckpointRecord,
     EventRecord,
+    HoldRecord,
     IdentityRecord,
     LeaseTime,
     RequestRecord,
@@ -80,6 +81,8 @@ class Store(Protocol):
           `instead_of`, is the call's; else the call becomes AWAITING, with one attempt less, and is in `Ack.taken`.
           `frees` comes first.  With an `ending`, also: `control` and `answers` are as given, the status allows the new
           one, no call is STARTED, and none is UNCERTAIN where the run is COMPLETED.
+          With `head` any phase may follow.  `takes` and `holds` are all there or the call is AWAITING.
+        - Fork: the source's version is `version`, and no run has the new id.
         - Renew: RUNNING under this owner and epoch, with a live lease.
         - Answer: the request is open; where `epoch` is given, the run's epoch is still that one, and the request may
           also have been answered NOT_HAPPENED: an attempt's own late result outweighs what somebody believed of it.
@@ -134,15 +137,25 @@ class Store(Protocol):
         ...
 
     def identity(self, scope: IdentityScope, run_no: int, key: str) -> IdentityRecord | None:
-        """Who holds a name: in the scope of this run, or of the store."""
+        """Who holds a name: in the scope of this run, or of the store; a record of nobody (`run_no` 0) where the action
+        was undone and nobody has taken the name since."""
+        ...
+
+    def holds(self, workspace: str, path: bytes) -> list[HoldRecord]:
+        """Who holds this path of a workspace, one above or one below it."""
         ...
 
     def artifact(self, run_no: int, digest: bytes) -> bytes | None:
-        """The bytes a run keeps under this digest; IntegrityError where they no longer have it."""
+        """The bytes a run keeps under this digest, or, where it is a fork, the run it was made from; IntegrityError where
+        they no longer have it."""
         ...
 
     def checkpoints(self, run_no: int) -> list[CheckpointRecord]:
         """A run's checkpoints in the order of their versions."""
+        ...
+
+    def last_snapshot(self, run_no: int) -> CheckpointRecord | None:
+        """A run's newest checkpoint that has a snapshot of the workspace."""
         ...
 
     def requests(self, run_no: int, call_seq: int | None = None, *, unanswered: bool = False) -> list[RequestRecord]:

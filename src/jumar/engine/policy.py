@@ -9,8 +9,9 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
+from jumar.core.path_templates import Template
 from jumar.core.references import KINDS
-from jumar.core.states import CallKind, Effect, ErrorClass, IdentityScope
+from jumar.core.states import CallKind, Effect, ErrorClass, IdentityScope, Strategy
 from jumar.core.uncertain import sure_of_not_happened_at
 
 
@@ -70,6 +71,12 @@ class ToolPolicy(Struct, frozen=True):
     identity_scope: IdentityScope = IdentityScope.RUN
     # Typed arguments out of JSON: positional, by name, and as canonical JSON again.
     arguments: Callable[[bytes], tuple[Sequence[Any], dict[str, Any], bytes]] | None = None
+    # Of a `write`: the files it declares, what says of the result (first) and the arguments whether they are sound.
+    paths: tuple[Template, ...] = ()
+    bind: Callable[..., dict[str, Any]] | None = None  # positional and named arguments by the parameters' names
+    verify: Callable[..., Any] | None = None
+    compensate: Callable[..., Any] | None = None  # undoes a call, from its result (first) and its arguments
+    strategy: Strategy | None = None  # instead of the one that `core.strategies` chooses
     threaded: bool = False  # a plain body that an async run sends to a worker thread, as gather and map do
 
     def sure_at(self, settings: Settings, ended_at: int | None, dispatch_by: int) -> int:

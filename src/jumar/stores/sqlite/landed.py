@@ -15,6 +15,7 @@ from jumar.core.changes import (
     Claim,
     Claimed,
     Create,
+    Fork,
     Guard,
     Order,
     Outcome,
@@ -30,6 +31,10 @@ def landed(connection: sqlite3.Connection, change: Change) -> Outcome | None:
     """The answer of a change that is on disk, else None; a Refusal where it can no longer be made."""
     if isinstance(change, Create):
         return _create(connection, change)
+    if isinstance(change, Fork):
+        run = run_by_id(connection, change.run_id)
+        ours = run is not None and run.forked_from is not None and run.created_at == change.at
+        return Ack(run.run_no, run.version, 0) if run is not None and ours else None
     if isinstance(change, Claim):
         run = run_by_id(connection, change.run_id)
         return None if run is None or run.owner != change.owner else Claimed(run, True, 0)
@@ -69,12 +74,13 @@ def _order(connection: sqlite3.Connection, change: Order) -> Outcome | None:
 
 
 def _advance(connection: sqlite3.Connection, change: Advance, run: RunRecord) -> Outcome | None:
-    """Only the holder of an epoch counts its versions up, so the version says it all.  A call whose name another held
-    was written AWAITING, and stays so until its own driver has heard of that.
+    """Only the holder of an epoch counts its versions up, so the version says it all.  A call whose name, or whose paths, another
+    held was written AWAITING, and stays so until its own driver has heard of that.
     """
     if run.version <= change.version:
         return None
-    taken = tuple(wanted.seq for wanted in change.takes if _is_awaiting(connection, run.run_no, wanted.seq))
+    wanted = {each.seq for each in change.takes} | {each.seq for each in change.holds}
+    taken = tuple(seq for seq in sorted(wanted) if _is_awaiting(connection, run.run_no, seq))
     return _ack(run, change.version + 1, taken)
 
 

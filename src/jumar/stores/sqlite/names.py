@@ -25,19 +25,22 @@ def take(connection: sqlite3.Connection, run_no: int, wanted: Take) -> bool:
         "run_no": run_no,
         "call_seq": wanted.seq,
         "args_digest": wanted.args_digest,
+        "undone": wanted.undone,
         "instead_run": instead_run,
         "instead_seq": instead_seq,
     }
     return connection.execute(SQL["identity_take"], values).fetchone() is not None
 
 
-def free(connection: sqlite3.Connection, run_no: int, seq: int) -> None:
-    """Give up whatever names a call holds."""
-    connection.execute(SQL["identity_free"], (run_no, seq))
+def free(connection: sqlite3.Connection, run_no: int, seq: int, *, undone: bool = False) -> None:
+    """Give up whatever names a call holds; with `undone` because what it did was undone, which is counted."""
+    if not undone:
+        connection.execute(SQL["identity_free"], (run_no, seq))
+    connection.execute(SQL["identity_left"], {"run_no": run_no, "call_seq": seq, "undone": undone})
 
 
 def holder(connection: sqlite3.Connection, scope: IdentityScope, run_no: int, key: str) -> IdentityRecord | None:
-    """Who holds a name, where somebody does."""
+    """Who holds a name, or held it before it was undone, where somebody did."""
     row = connection.execute(SQL["identity_by_key"], (_scope_run(scope, run_no), key)).fetchone()
     return None if row is None else IdentityRecord(scope, key, *row)
 

@@ -11,7 +11,7 @@ import sqlite3
 from jumar.core.changes import Ack, Answer, Guard, Order, Outcome, Refusal
 from jumar.core.phases import FINAL
 from jumar.core.states import EventKind, mask
-from jumar.stores.sqlite import names
+from jumar.stores.sqlite import holds, names
 from jumar.stores.sqlite.tables import SQL, call_changed, event, run_by_id, run_by_no
 
 _FINAL = mask(*FINAL)
@@ -50,6 +50,8 @@ def _settle(connection: sqlite3.Connection, given: Answer, seq: int, version: in
     keeps its name: giving up the name of a confirmed effect would let it happen again.
     """
     settled = given.settles is None or call_changed(connection, given.run_no, given.settles, version)
+    if given.settles is not None and settled:
+        holds.drop(connection, given.run_no, seq)
     if given.frees and settled:
         names.free(connection, given.run_no, seq)
 

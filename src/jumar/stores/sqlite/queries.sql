@@ -6,9 +6,9 @@
 
 -- name: run_create
 INSERT INTO run (run_id, reversed_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot,
-                 lease_until, control, answers, input_digest, created_at, updated_at)
+                 lease_until, control, answers, input_digest, created_at, updated_at, workspace)
 VALUES (:run_id, :reversed_id, :agent, :agent_version, :task, :status, :phase, 0, 0, 0, :owner, :epoch, :boot, :lease_until, 0, 0,
-        :input_digest, :at, :at)
+        :input_digest, :at, :at, :workspace)
 ON CONFLICT (run_id) DO NOTHING
 RETURNING run_no;
 
@@ -16,12 +16,14 @@ RETURNING run_no;
 UPDATE run
 SET owner = :owner, epoch = epoch + 1, boot = :boot, lease_until = :lease_until, status = 1, wake_at = NULL,
     waiting_on = NULL, error_class = NULL, error_type = NULL, error_message = NULL, failed_calls = NULL,
-    control = CASE WHEN :resumes AND control = 1 THEN 0 ELSE control END, updated_at = :at
+    control = CASE WHEN :resumes AND control = 1 THEN 0 ELSE control END, intent = coalesce(:intent, intent), updated_at = :at
 WHERE run_id = :run_id
   AND (1 << status) & :statuses <> 0
   AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
   AND (status <> 2 OR wake_at <= :at OR control <> 0 OR :early)
   AND (:epoch IS NULL OR epoch = :epoch)
+  AND (:version IS NULL OR version = :version)
+  AND (:intent IS NULL OR intent IS NULL)
 RETURNING run_no;
 
 -- name: calls_uncertain
@@ -60,6 +62,77 @@ WHERE run_no = :run_no AND owner = :owner AND epoch = :epoch AND version = :vers
   AND control = :control AND answers = :answers
 RETURNING control, answers;
 
+-- name: run_rebase
+UPDATE run
+SET version = version + 1, phase = :phase, step = :step, generation = generation + (:base IS NOT NULL),
+    line = CASE WHEN :base IS NULL THEN line ELSE coalesce(line || ' ', '') || (version + 1) || ':' || :base END,
+    intent = NULL, status = :status, owner = CASE WHEN :status = 1 THEN owner END,
+    lease_until = CASE WHEN :status = 1 THEN :lease_until ELSE 0 END,
+    wake_at = :wake_at, waiting_on = :waiting_on, output_digest = :output_digest, error_class = :error_class,
+    error_type = :error_type, error_message = :error_message, failed_calls = :failed_calls, updated_at = :at
+WHERE run_no = :run_no AND owner = :owner AND epoch = :epoch AND version = :version AND boot = :boot
+  AND lease_until > :now AND status = 1 AND intent IS NOT NULL
+  AND (:status = 1 OR (control = :control AND answers = :answers))
+RETURNING control, answers;
+
+-- name: run_intent
+UPDATE run SET intent = ? WHERE run_no = ?;
+
+-- name: run_fork
+INSERT INTO run (run_id, reversed_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot,
+                 lease_until, control, answers, input_digest, created_at, updated_at, line, workspace, origin, forked_from)
+SELECT :run_id, :reversed_id, agent, agent_version, task, 3, :phase, :step, version + 1, generation + 1, NULL, 0, boot,
+       0, 0, 0, input_digest, :at, :at, coalesce(line || ' ', '') || (version + 1) || ':' || :base,
+       coalesce(:workspace, workspace), coalesce(origin, run_id), run_id
+FROM run WHERE run_no = :source_no AND version = :version
+ON CONFLICT (run_id) DO NOTHING
+RETURNING run_no, version;
+
+-- name: fork_call
+INSERT INTO call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation,
+                  args_digest, args, args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by,
+                  started_at, ended_at, started_version, ended_version, checksum, over_at, identity, identity_scope,
+                  before, after, undone)
+SELECT ?, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, 0, generation,
+       args_digest, args, args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by,
+       started_at, ended_at, started_version, ended_version, checksum, over_at, identity, identity_scope,
+       before, after, undone
+FROM call WHERE run_no = ? AND seq = ?;
+
+-- name: fork_name
+INSERT INTO identity (scope_run, key, run_no, call_seq, args_digest, undone)
+SELECT ?1, key, ?1, call_seq, args_digest, undone FROM identity WHERE run_no = ?2 AND call_seq = ?3 AND scope_run = ?2;
+
+-- name: fork_checkpoint
+INSERT INTO checkpoint (run_no, version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum,
+                        tree, environment, storage)
+SELECT ?, version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum,
+       tree, environment, storage
+FROM checkpoint WHERE run_no = ? AND version = ?;
+
+-- name: request_withdraw
+UPDATE request SET verdict = 5, answered_at = :at WHERE request_id = :request_id AND run_no = :run_no AND verdict IS NULL;
+
+-- name: hold_insert
+INSERT INTO hold (workspace, path, run_no, call_seq) VALUES (?, ?, ?, ?)
+ON CONFLICT (workspace, path, run_no, call_seq) DO NOTHING;
+
+-- name: hold_drop
+DELETE FROM hold WHERE run_no = ? AND call_seq = ?;
+
+-- name: holds_of_workspace
+SELECT hold.workspace, path, hold.run_no, run_id, call_seq
+FROM hold JOIN run ON run.run_no = hold.run_no WHERE hold.workspace = ? ORDER BY path, hold_no;
+
+-- name: holds_below
+SELECT hold.workspace, path, hold.run_no, run_id, call_seq
+FROM hold JOIN run ON run.run_no = hold.run_no
+WHERE hold.workspace = ? AND path >= ? AND path < ? ORDER BY path, hold_no;
+
+-- name: holds_at
+SELECT hold.workspace, path, hold.run_no, run_id, call_seq
+FROM hold JOIN run ON run.run_no = hold.run_no WHERE hold.workspace = ? AND path = ? ORDER BY hold_no;
+
 -- name: run_open_calls
 SELECT call_id, state FROM call WHERE run_no = ? AND state IN (2, 5) AND state IN (0, 1, 2, 5);
 
@@ -72,8 +145,9 @@ RETURNING version, control, answers;
 -- name: call_insert
 INSERT INTO call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation,
                   args_digest, args, args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by,
-                  started_at, ended_at, started_version, ended_version, checksum, over_at, identity, identity_scope)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                  started_at, ended_at, started_version, ended_version, checksum, over_at, identity, identity_scope,
+                  before, after, undone)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: call_insert_plain
 INSERT INTO call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation,
@@ -88,15 +162,17 @@ SET state = :state, attempt = :attempt, epoch = :epoch,
     dispatch_by = coalesce(:dispatch_by, dispatch_by), started_at = coalesce(:started_at, started_at),
     ended_at = :ended_at, started_version = coalesce(:started_version, started_version),
     ended_version = coalesce(:ended_version, ended_version), checksum = coalesce(:checksum, checksum),
-    identity = coalesce(:identity, identity), identity_scope = coalesce(:identity_scope, identity_scope)
+    identity = coalesce(:identity, identity), identity_scope = coalesce(:identity_scope, identity_scope),
+    before = coalesce(:before, before), after = coalesce(:after, after), undone = coalesce(:undone, undone)
 WHERE run_no = :run_no AND seq = :seq AND (1 << state) & :state_before <> 0;
 
 -- name: artifact_insert
 INSERT INTO artifact (run_no, digest, packing, data) VALUES (?, ?, ?, ?) ON CONFLICT (run_no, digest) DO NOTHING;
 
 -- name: checkpoint_insert
-INSERT INTO checkpoint (run_no, version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO checkpoint (run_no, version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum,
+                        tree, environment, storage)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_no, version) DO NOTHING;
 
 -- name: request_insert
@@ -130,20 +206,25 @@ WHERE run_id = :run_id AND (1 << status) & :final = 0
 RETURNING run_no, version, epoch, control, answers;
 
 -- name: identity_take
-INSERT INTO identity (scope_run, key, run_no, call_seq, args_digest)
-VALUES (:scope_run, :key, :run_no, :call_seq, :args_digest)
+INSERT INTO identity (scope_run, key, run_no, call_seq, args_digest, undone)
+VALUES (:scope_run, :key, :run_no, :call_seq, :args_digest, :undone)
 ON CONFLICT (scope_run, key) DO UPDATE
 SET run_no = excluded.run_no, call_seq = excluded.call_seq, args_digest = excluded.args_digest
-WHERE (run_no = excluded.run_no AND call_seq = excluded.call_seq)
-   OR (run_no = :instead_run AND call_seq = :instead_seq)
+WHERE undone = excluded.undone
+  AND ((run_no = excluded.run_no AND call_seq = excluded.call_seq)
+       OR (run_no = :instead_run AND call_seq = :instead_seq)
+       OR run_no = 0)
 RETURNING identity_no;
 
 -- name: identity_free
-DELETE FROM identity WHERE run_no = ? AND call_seq = ?;
+DELETE FROM identity WHERE run_no = ? AND call_seq = ? AND undone = 0;
+
+-- name: identity_left
+UPDATE identity SET run_no = 0, call_seq = 0, undone = undone + :undone WHERE run_no = :run_no AND call_seq = :call_seq;
 
 -- name: identity_by_key
-SELECT identity.run_no, run.run_id, call_seq, args_digest
-FROM identity JOIN run ON run.run_no = identity.run_no
+SELECT identity.run_no, coalesce(run.run_id, ''), call_seq, args_digest, undone
+FROM identity LEFT JOIN run ON run.run_no = identity.run_no
 WHERE scope_run = ? AND key = ?;
 
 -- name: event_insert
@@ -152,13 +233,13 @@ INSERT INTO event (run_no, kind, at, call_seq, epoch, detail) VALUES (?, ?, ?, ?
 -- name: run_by_id
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
 FROM run WHERE run_id = ?;
 
 -- name: run_by_no
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
 FROM run WHERE run_no = ?;
 
 -- name: run_newest
@@ -170,25 +251,25 @@ SELECT run_id FROM run WHERE reversed_id >= :first AND reversed_id < :beyond ORD
 -- name: runs
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
 FROM run WHERE run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_status
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
 FROM run WHERE status = :status AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_agent
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
 FROM run WHERE agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_status_and_agent
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
 FROM run WHERE status = :status AND agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: due_queued
@@ -208,19 +289,19 @@ ORDER BY run_id LIMIT :limit;
 -- name: calls
 SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, args_digest, args,
        args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by, started_at, ended_at,
-       started_version, ended_version, checksum, over_at, identity, identity_scope
+       started_version, ended_version, checksum, over_at, identity, identity_scope, before, after, undone
 FROM call WHERE run_no = ? AND seq >= ? ORDER BY seq;
 
 -- name: call
 SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, args_digest, args,
        args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by, started_at, ended_at,
-       started_version, ended_version, checksum, over_at, identity, identity_scope
+       started_version, ended_version, checksum, over_at, identity, identity_scope, before, after, undone
 FROM call WHERE run_no = ? AND seq = ?;
 
 -- name: last_call
 SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, args_digest, args,
        args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by, started_at, ended_at,
-       started_version, ended_version, checksum, over_at, identity, identity_scope
+       started_version, ended_version, checksum, over_at, identity, identity_scope, before, after, undone
 FROM call WHERE run_no = ? AND kind = ? ORDER BY seq DESC LIMIT 1;
 
 -- name: call_state
@@ -229,9 +310,20 @@ SELECT state FROM call WHERE run_no = ? AND seq = ?;
 -- name: artifact
 SELECT packing, data FROM artifact WHERE run_no = ? AND digest = ?;
 
+-- name: artifact_of_origin
+WITH RECURSIVE origin (run_no, forked_from) AS (
+    SELECT run_no, forked_from FROM run WHERE run_no = ?1
+    UNION SELECT run.run_no, run.forked_from FROM origin JOIN run ON run.run_id = origin.forked_from
+)
+SELECT packing, data FROM artifact WHERE digest = ?2 AND run_no IN (SELECT run_no FROM origin) LIMIT 1;
+
 -- name: checkpoints
-SELECT version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum
+SELECT version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum, tree, environment, storage
 FROM checkpoint WHERE run_no = ? ORDER BY version;
+
+-- name: last_snapshot
+SELECT version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum, tree, environment, storage
+FROM checkpoint WHERE run_no = ? AND tree IS NOT NULL ORDER BY version DESC LIMIT 1;
 
 -- name: requests
 SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at,

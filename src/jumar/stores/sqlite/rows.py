@@ -32,6 +32,7 @@ from jumar.core.states import (
     Phase,
     RequestKind,
     Status,
+    Storage,
     Verdict,
 )
 from jumar.errors import IntegrityError
@@ -42,6 +43,7 @@ _KINDS = {kind.value: kind for kind in CallKind}
 _EFFECTS = {effect.value: effect for effect in Effect}
 _SCOPES = {scope.value: scope for scope in IdentityScope}
 _STATES = {state.value: state for state in CallState}
+_SCOPE = -4  # where among the last columns of a call the scope of its name stands
 _NUMBER = {member: member.value for vocabulary in (CallKind, Effect, CallState) for member in vocabulary}
 _failure = msgspec.json.Decoder(Failure).decode
 _usage = msgspec.json.Decoder(Usage).decode
@@ -55,6 +57,7 @@ def run_record(row: Row) -> RunRecord:
         values[5], values[6], values[14] = Status(row[5]), Phase(row[6]), Control(row[14])
         values[20] = None if row[20] is None else ErrorClass(row[20])
         values[25] = _numbers(row[25])
+        values[28] = _line(row[28])
         return RunRecord(*values)
     except (ValueError, TypeError) as error:
         raise IntegrityError(f"the row of run {row[1]} is damaged ({error})") from error
@@ -62,6 +65,13 @@ def run_record(row: Row) -> RunRecord:
 
 def _numbers(text: str | None) -> tuple[int, ...]:
     return () if text is None else tuple(int(number) for number in text.split(" "))
+
+
+def _line(text: str | None) -> tuple[tuple[int, int], ...]:
+    if text is None:
+        return ()
+    pairs = (pair.split(":") for pair in text.split(" "))
+    return tuple((int(first), int(base)) for first, base in pairs)
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str | None:
@@ -74,8 +84,8 @@ def call_record(row: Row) -> CallRecord:
     (seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, *rest) = row
     digest, args, args_artifact, key, result, result_artifact, failure, usage, *last = rest
     try:
-        if last[-1] is not None:
-            last[-1] = _SCOPES[last[-1]]
+        if last[_SCOPE] is not None:
+            last[_SCOPE] = _SCOPES[last[_SCOPE]]
         return CallRecord(
             seq,
             call_id,
@@ -118,6 +128,7 @@ def is_plain(record: CallRecord) -> bool:
         and record.result_artifact is None
         and record.ended_at is not None
         and record.identity is None
+        and record.before is None
     )
 
 
@@ -184,6 +195,9 @@ def call_row(run_no: int, record: CallRecord, version: int) -> Row:
         record.over_at,
         record.identity,
         None if record.identity_scope is None else int(record.identity_scope),
+        record.before,
+        record.after,
+        record.undone,
     )
 
 
@@ -194,7 +208,7 @@ def usage_bytes(usage: Usage | None) -> bytes | None:
 
 def checkpoint_record(row: Row) -> CheckpointRecord:
     """A row of `checkpoint` as selected by the queries."""
-    version, base, name, level, trigger, refs, step, phase, context, created, checksum = row
+    version, base, name, level, trigger, refs, step, phase, context, created, checksum, tree, environment, storage = row
     try:
         return CheckpointRecord(
             name,
@@ -208,6 +222,9 @@ def checkpoint_record(row: Row) -> CheckpointRecord:
             context,
             created,
             checksum,
+            tree,
+            environment,
+            Storage(storage),
         )
     except (ValueError, TypeError, AttributeError) as error:
         raise IntegrityError(f"the row of checkpoint {name} is damaged ({error})") from error
@@ -228,6 +245,9 @@ def checkpoint_row(run_no: int, record: CheckpointRecord) -> Row:
         record.context,
         record.created_at,
         record.checksum,
+        record.tree,
+        record.environment,
+        int(record.storage),
     )
 
 

@@ -21,6 +21,7 @@ from jumar.core.records import (
     CallRecord,
     CheckpointRecord,
     EventRecord,
+    HoldRecord,
     IdentityRecord,
     LeaseTime,
     RequestRecord,
@@ -33,6 +34,7 @@ from jumar.stores.clock import lease_now
 from jumar.stores.packing import unpack
 from jumar.stores.sqlite.connection import MEMORY, connect, migrate, patiently
 from jumar.stores.sqlite.failures import is_busy, primary_code, translated
+from jumar.stores.sqlite.holds import overlapping
 from jumar.stores.sqlite.inspection import inspect
 from jumar.stores.sqlite.landed import landed
 from jumar.stores.sqlite.names import holder
@@ -212,6 +214,8 @@ class SQLiteStore:
         """See `Store.artifact`."""
         row = self._read(lambda reader: reader.execute(SQL["artifact"], (run_no, digest)).fetchone())
         if row is None:
+            row = self._read(lambda reader: reader.execute(SQL["artifact_of_origin"], (run_no, digest)).fetchone())
+        if row is None:
             return None
         with suppress(ValueError):
             data = unpack(row[0], row[1])
@@ -224,6 +228,15 @@ class SQLiteStore:
         return self._read(
             lambda reader: [checkpoint_record(row) for row in reader.execute(SQL["checkpoints"], (run_no,))]
         )
+
+    def last_snapshot(self, run_no: int) -> CheckpointRecord | None:
+        """See `Store.last_snapshot`."""
+        row = self._read(lambda reader: reader.execute(SQL["last_snapshot"], (run_no,)).fetchone())
+        return None if row is None else checkpoint_record(row)
+
+    def holds(self, workspace: str, path: bytes) -> list[HoldRecord]:
+        """See `Store.holds`."""
+        return self._read(lambda reader: list(overlapping(reader, workspace, path)))
 
     def requests(self, run_no: int, call_seq: int | None = None, *, unanswered: bool = False) -> list[RequestRecord]:
         """See `Store.requests`."""

@@ -54,6 +54,9 @@ def call_changed(connection: sqlite3.Connection, run_no: int, change: CallChange
         "checksum": change.checksum,
         "identity": change.identity,
         "identity_scope": None if change.identity_scope is None else int(change.identity_scope),
+        "before": change.before,
+        "after": change.after,
+        "undone": change.undone,
         "state_before": STATE_BEFORE[change.state],
     }
     return connection.execute(SQL["call_change"], values).rowcount == 1

@@ -22,7 +22,9 @@ from jumar.core.changes import (
     Claimed,
     Create,
     Ending,
+    Fork,
     Guard,
+    Hold,
     Order,
     Outcome,
     Refusal,
@@ -33,7 +35,7 @@ from jumar.core.phases import FINAL, PHASE_BEFORE, STATUS_BEFORE
 from jumar.core.records import RunRecord
 from jumar.core.states import CallState, Control, EventKind, Phase, Status, mask
 from jumar.stores.clock import BOOT, lease_ms
-from jumar.stores.sqlite import names, operators
+from jumar.stores.sqlite import holds, names, operators
 from jumar.stores.sqlite.rows import call_row, checkpoint_row, is_plain, numbers_text, plain_call_row
 from jumar.stores.sqlite.tables import SQL, Undo, artifact, call_change, event, run_by_id, run_by_no
 
@@ -60,6 +62,8 @@ def apply(connection: sqlite3.Connection, change: Change) -> Outcome:
         return operators.answer(connection, change)
     if isinstance(change, Order):
         return operators.order(connection, change)
+    if isinstance(change, Fork):
+        return _fork(connection, change)
     raise TypeError(f"{type(change).__name__} is no change")
 
 
@@ -81,6 +85,7 @@ def _create(connection: sqlite3.Connection, new: Create) -> Outcome:
             "lease_until": lease_ms() + new.ttl_ms if running else 0,
             "input_digest": new.input.digest,
             "at": new.at,
+            "workspace": new.workspace,
         },
     ).fetchone()
     if row is None:
@@ -89,6 +94,39 @@ def _create(connection: sqlite3.Connection, new: Create) -> Outcome:
     artifact(connection, run_no, new.input.digest, new.input.data)
     event(connection, run_no, EventKind.CREATED, new.at)
     return Ack(run_no, 0, 1 if running else 0)
+
+
+def _fork(connection: sqlite3.Connection, fork: Fork) -> Outcome:
+    values = {
+        "run_id": fork.run_id,
+        "reversed_id": fork.run_id[::-1],
+        "source_no": fork.source_no,
+        "version": fork.version,
+        "base": fork.base,
+        "phase": int(fork.phase),
+        "step": fork.step,
+        "at": fork.at,
+        "workspace": fork.workspace,
+    }
+    row = connection.execute(SQL["run_fork"], values).fetchone()
+    if row is None:
+        return _fork_refused(connection, fork)
+    run_no, version = row
+    source = fork.source_no
+    connection.executemany(SQL["fork_call"], ((run_no, source, seq) for seq in fork.calls))
+    connection.executemany(SQL["fork_name"], ((run_no, source, seq) for seq in fork.calls))
+    connection.executemany(SQL["fork_checkpoint"], ((run_no, source, each) for each in fork.checkpoints))
+    event(connection, run_no, EventKind.FORKED, fork.at, detail=f"at version {fork.base}")
+    return Ack(run_no, version, 0)
+
+
+def _fork_refused(connection: sqlite3.Connection, fork: Fork) -> Refusal:
+    source = run_by_no(connection, fork.source_no)
+    if source is None:
+        return Refusal(Guard.NOT_FOUND, f"there is no run number {fork.source_no}")
+    if source.version != fork.version:
+        return Refusal(Guard.VERSION, f"run {source.run_id} has gone on meanwhile (version {source.version})", source)
+    return Refusal(Guard.EXISTS, f"run {fork.run_id} is already there", run_by_id(connection, fork.run_id))
 
 
 def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
@@ -108,6 +146,8 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
             "early": claim.early,
             "resumes": claim.resumes,
             "epoch": claim.epoch,
+            "version": claim.version,
+            "intent": claim.intent,
             "at": claim.at,
         },
     ).fetchone()
@@ -121,6 +161,11 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
     for seq, _call_id, attempt in marked:
         detail = f"attempt {attempt}"
         event(connection, run.run_no, EventKind.CALL_UNCERTAIN, claim.at, seq, run.epoch, detail)
+    if claim.intent is not None:
+        event(connection, run.run_no, EventKind.ROLLBACK_STARTED, claim.at, epoch=run.epoch)
+    for wanted in claim.holds:
+        if not holds.take(connection, run.run_no, wanted):
+            raise Undo(Refusal(Guard.HOLD, _held(connection, run.run_no, wanted), before))
     for change in claim.reopens:
         call_change(connection, run.run_no, change, run.version)
         event(connection, run.run_no, EventKind.REOPENED, claim.at, change.seq, run.epoch)
@@ -148,6 +193,10 @@ def _claim_refused(run: RunRecord, now: int, claim: Claim) -> Refusal:
         return Refusal(Guard.ENDED, f"run {run.run_id} is {run.status.label}", run)
     if claim.epoch is not None and run.epoch != claim.epoch:
         return Refusal(Guard.VERSION, f"run {run.run_id} was claimed meanwhile (epoch {run.epoch})", run)
+    if claim.version is not None and run.version != claim.version:
+        return Refusal(Guard.VERSION, f"run {run.run_id} has gone on meanwhile (version {run.version})", run)
+    if claim.intent is not None and run.intent is not None:
+        return Refusal(Guard.TRANSITION, f"run {run.run_id} is in the middle of a rollback already", run)
     is_due = run.control is not Control.NONE or (run.wake_at is not None and run.wake_at <= claim.at)
     if run.status is Status.WAITING and not claim.early and not is_due:
         return Refusal(Guard.NOT_DUE, f"run {run.run_id} is still waiting", run)
@@ -156,7 +205,9 @@ def _claim_refused(run: RunRecord, now: int, claim: Claim) -> Refusal:
 
 def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
     now = lease_ms()
-    if advance.ending is None:
+    if advance.head is not None or advance.settles:
+        row = _rebase(connection, advance, now)
+    elif advance.ending is None:
         row = _go_on(connection, advance, now)
     else:
         row = _leave(connection, advance, advance.ending, now)
@@ -164,7 +215,9 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
         return _advance_refused(connection, advance, now)
     version = advance.version + 1
     run_no = advance.run_no
-    taken = _names(connection, advance) if advance.takes or advance.frees else ()
+    taken = _taken(connection, advance) if advance.takes or advance.holds or advance.frees or advance.drops else ()
+    if advance.intent is not None:
+        connection.execute(SQL["run_intent"], (advance.intent, run_no))
     for record in advance.calls:
         if not STATE_FIRST >> record.state & 1:
             raise Undo(Refusal(Guard.TRANSITION, f"call {record.call_id} cannot begin as {record.state.label}"))
@@ -195,6 +248,9 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
             request.expires_at,
         )
         connection.execute(SQL["request_insert"], (run_no, *values))
+    for identifier in advance.withdraws:
+        values_of = {"request_id": identifier, "run_no": run_no, "at": advance.at}
+        connection.execute(SQL["request_withdraw"], values_of)
     for line in advance.events:
         event(connection, run_no, line.kind, line.at, line.call_seq, line.epoch, line.detail)
     if advance.ending is not None:
@@ -202,11 +258,28 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
     return Ack(run_no, version, advance.epoch, row[0], row[1], taken)
 
 
-def _names(connection: sqlite3.Connection, advance: Advance) -> tuple[int, ...]:
-    """Give up and take the names of an advance; answers the numbers of the calls whose names others hold."""
+def _taken(connection: sqlite3.Connection, advance: Advance) -> tuple[int, ...]:
+    """Give up and take the names and paths of an advance; answers the numbers of the calls whose names or paths others
+    hold.  Such a call keeps none of what it could take: it is not sent.
+    """
+    run_no = advance.run_no
+    undone = {change.seq for change in advance.changes if change.state is CallState.COMPENSATED}
     for seq in advance.frees:
-        names.free(connection, advance.run_no, seq)
-    return tuple(wanted.seq for wanted in advance.takes if not names.take(connection, advance.run_no, wanted))
+        names.free(connection, run_no, seq, undone=seq in undone)
+    for seq in advance.drops:
+        holds.drop(connection, run_no, seq)
+    taken = {wanted.seq for wanted in advance.takes if not names.take(connection, run_no, wanted)}
+    taken |= {wanted.seq for wanted in advance.holds if not holds.take(connection, run_no, wanted)}
+    for seq in taken:
+        holds.drop(connection, run_no, seq)
+    return tuple(sorted(taken))
+
+
+def _held(connection: sqlite3.Connection, run_no: int, wanted: Hold) -> str:
+    found = holds.overlapping(connection, wanted.workspace, wanted.path)
+    others = [each for each in found if (each.run_no, each.call_seq) != (run_no, wanted.seq)]
+    what = others[0].path.decode("utf-8", "backslashreplace") or "the whole workspace"
+    return f"{what} is held by a write of run {others[0].run_id} that has not ended"
 
 
 def _phase_before(advance: Advance) -> int:
@@ -239,33 +312,52 @@ def _go_on(connection: sqlite3.Connection, advance: Advance, now: int) -> Any:
     return connection.execute(_ADVANCE, values).fetchone()
 
 
+def _rebase(connection: sqlite3.Connection, advance: Advance, now: int) -> Any:
+    """End a rollback: with a new head, or, where only files were put back, as the run was."""
+    ending = advance.ending or Ending(status=Status.RUNNING)
+    return connection.execute(
+        SQL["run_rebase"],
+        {
+            **_ending_values(advance, ending, now),
+            "base": None if advance.head is None else advance.head.base,
+            "lease_until": now + advance.ttl_ms,
+        },
+    ).fetchone()
+
+
 def _leave(connection: sqlite3.Connection, advance: Advance, ending: Ending, now: int) -> Any:
     return connection.execute(
         SQL["run_leave"],
         {
-            "phase": int(advance.phase),
-            "step": advance.step,
-            "status": int(ending.status),
-            "wake_at": ending.wake_at,
-            "waiting_on": ending.waiting_on,
-            "output_digest": ending.output_digest,
-            "error_class": None if ending.error_class is None else int(ending.error_class),
-            "error_type": ending.error_type,
-            "error_message": ending.error_message,
-            "failed_calls": numbers_text(ending.failed_calls),
-            "at": advance.at,
-            "run_no": advance.run_no,
-            "owner": advance.owner,
-            "epoch": advance.epoch,
-            "version": advance.version,
-            "boot": BOOT,
-            "now": now,
+            **_ending_values(advance, ending, now),
             "phase_before": _phase_before(advance),
             "status_before": STATUS_BEFORE[ending.status] & mask(Status.RUNNING),
-            "control": advance.control,
-            "answers": advance.answers,
         },
     ).fetchone()
+
+
+def _ending_values(advance: Advance, ending: Ending, now: int) -> dict[str, Any]:
+    return {
+        "phase": int(advance.phase),
+        "step": advance.step,
+        "status": int(ending.status),
+        "wake_at": ending.wake_at,
+        "waiting_on": ending.waiting_on,
+        "output_digest": ending.output_digest,
+        "error_class": None if ending.error_class is None else int(ending.error_class),
+        "error_type": ending.error_type,
+        "error_message": ending.error_message,
+        "failed_calls": numbers_text(ending.failed_calls),
+        "at": advance.at,
+        "run_no": advance.run_no,
+        "owner": advance.owner,
+        "epoch": advance.epoch,
+        "version": advance.version,
+        "boot": BOOT,
+        "now": now,
+        "control": advance.control,
+        "answers": advance.answers,
+    }
 
 
 def _nothing_open(connection: sqlite3.Connection, run_no: int, status: Status) -> None:

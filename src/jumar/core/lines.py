@@ -1,0 +1,70 @@
+"""The line of a run: which of its versions are the past of its head.
+
+A rollback to version N makes a new head and leaves what came after N behind; nothing is deleted.  So the line is the
+head and, followed back through each base, what came before: a run's `line` has (version, base) of every new head, oldest
+first, where `version` is the first of a new generation and `base` the one it goes on from.
+
+    versions   1 .. 7 .. 12 | 13 .. 30 | 31 ..        line ((13, 7), (31, 9))
+    the past of 31 is 31.. , then what is at or before 9: since 9 is before 13, that is 1..9, and 13..30 is left behind
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from jumar.core.call_states import ENDED
+from jumar.core.records import CallRecord, RunRecord
+from jumar.core.states import CallKind, CallState, Effect
+
+Heads: TypeAlias = tuple[tuple[int, int], ...]
+
+_LASTS = (Effect.EXTERNAL, Effect.IDEMPOTENT)
+
+
+def is_on_line(heads: Heads, version: int) -> bool:
+    """Whether a version is the present head or lies in its past."""
+    newest: int | None = None
+    for first, base in reversed(heads):
+        if newest is not None and first > newest:
+            continue  # this generation was left behind as a whole
+        if version >= first:
+            return newest is None or version <= newest
+        if version > base:
+            return False
+        newest = base if newest is None else min(base, newest)
+    return newest is None or version <= newest
+
+
+def cut_at(heads: Heads, version: int) -> Heads:
+    """The line as it was at `version`, which lies on it."""
+    return tuple((first, base) for first, base in heads if first <= version and is_on_line(heads, first))
+
+
+def counts(heads: Heads, call: CallRecord) -> bool:
+    """Whether a call's record is a part of the line: it ended there, or it began there and has not ended at all."""
+    if call.state in ENDED:
+        return is_on_line(heads, call.ended_version or 0)
+    return is_on_line(heads, call.started_version)
+
+
+def is_leftover(heads: Heads, call: CallRecord) -> bool:
+    """Whether a call that was left behind stands all the same: it acted outside, and was not undone."""
+    if call.kind is CallKind.COMPENSATION or call.effect not in _LASTS:
+        return False
+    return call.state is CallState.SUCCEEDED and not counts(heads, call)
+
+
+def split(run: RunRecord, calls: Iterable[CallRecord]) -> tuple[list[CallRecord], list[CallRecord]]:
+    """The calls on the run's line, and the leftovers beside it, each in the order given."""
+    heads = run.line
+    if not heads:
+        return list(calls), []
+    here: list[CallRecord] = []
+    leftovers: list[CallRecord] = []
+    for call in calls:
+        if counts(heads, call):
+            here.append(call)
+        elif is_leftover(heads, call):
+            leftovers.append(call)
+    return here, leftovers

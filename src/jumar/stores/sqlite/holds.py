@@ -1,0 +1,50 @@
+"""Paths of workspaces that open writes hold, each with all that lies below it.
+
+Two paths are in each other's way where one is the other or a folder above it.  Those above are few and asked for by
+name; those below lie side by side in the index, between `path/` and the byte after the slash.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from jumar.core.changes import Hold
+from jumar.core.records import HoldRecord
+from jumar.stores.sqlite.tables import SQL
+
+_AFTER_SLASH = b"0"  # the byte that follows b"/"
+
+
+def take(connection: sqlite3.Connection, run_no: int, wanted: Hold) -> bool:
+    """Hold a path for a call of the run; False where another call, of this run or of another, is in the way."""
+    for holder in overlapping(connection, wanted.workspace, wanted.path):
+        if (holder.run_no, holder.call_seq) != (run_no, wanted.seq):
+            return False
+    connection.execute(SQL["hold_insert"], (wanted.workspace, wanted.path, run_no, wanted.seq))
+    return True
+
+
+def drop(connection: sqlite3.Connection, run_no: int, seq: int) -> None:
+    """Give up whatever paths a call holds."""
+    connection.execute(SQL["hold_drop"], (run_no, seq))
+
+
+def overlapping(connection: sqlite3.Connection, workspace: str, path: bytes) -> Iterator[HoldRecord]:
+    """Who holds a path, one above or one below it."""
+    if not path:
+        rows = connection.execute(SQL["holds_of_workspace"], (workspace,)).fetchall()
+    else:
+        rows = connection.execute(SQL["holds_below"], (workspace, path + b"/", path + _AFTER_SLASH)).fetchall()
+        for above in _with_those_above(path):
+            rows += connection.execute(SQL["holds_at"], (workspace, above)).fetchall()
+    for row in rows:
+        yield HoldRecord(*row)
+
+
+def _with_those_above(path: bytes) -> Iterator[bytes]:
+    yield path
+    while b"/" in path:
+        path = path.rpartition(b"/")[0]
+        yield path
+    yield b""

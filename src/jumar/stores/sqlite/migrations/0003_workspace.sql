@@ -1,0 +1,29 @@
+-- Files: snapshots beside calls and checkpoints, who holds which path, rollbacks and forks.
+
+ALTER TABLE call ADD COLUMN before BLOB;  -- snapshots of what a write may touch, by their digests
+ALTER TABLE call ADD COLUMN after BLOB;
+ALTER TABLE call ADD COLUMN undone INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run ADD COLUMN line TEXT;  -- of each rollback's head version:base, with spaces between them
+ALTER TABLE run ADD COLUMN workspace TEXT;
+ALTER TABLE run ADD COLUMN intent BLOB;
+ALTER TABLE run ADD COLUMN origin TEXT;
+ALTER TABLE run ADD COLUMN forked_from TEXT;
+ALTER TABLE checkpoint ADD COLUMN tree BLOB;
+ALTER TABLE checkpoint ADD COLUMN environment BLOB;
+ALTER TABLE checkpoint ADD COLUMN storage INTEGER NOT NULL DEFAULT 0;
+-- The newest snapshot of a run.
+CREATE INDEX checkpoint_with_tree ON checkpoint (run_no, version) WHERE tree IS NOT NULL;
+
+-- A name whose action was undone is nobody's (run_no 0), and keeps the count of that.
+ALTER TABLE identity ADD COLUMN undone INTEGER NOT NULL DEFAULT 0;
+
+-- Paths that open writes hold, each with all below it; the empty path is the whole workspace.  call_seq 0 is a rollback's.
+CREATE TABLE hold (
+    hold_no   INTEGER PRIMARY KEY,
+    workspace TEXT NOT NULL,
+    path      BLOB NOT NULL,
+    run_no    INTEGER NOT NULL,
+    call_seq  INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX hold_by_path ON hold (workspace, path, run_no, call_seq);
+CREATE INDEX hold_of_call ON hold (run_no, call_seq);
