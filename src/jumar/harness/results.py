@@ -117,6 +117,10 @@ class CallView(Struct, frozen=True):
     call had happened.  `idempotency_key` is what the tool could hand to its service: the thing to search there for.
     `held_by` is the call that this one waits for, because the two have one identity; `error_class` is the sort of its
     failure (transient, rate-limited, permanent ...).
+
+    `before` and `after` name (in hex) the snapshots of the files that a call may write, as they were then.
+    `left_behind` says that a rollback made the run go on from before this call; it is a `leftover` where it acted
+    outside and stands.
     """
 
     seq: int
@@ -140,6 +144,11 @@ class CallView(Struct, frozen=True):
     idempotency_key: str = ""
     held_by: HolderView | None = None
     error_class: str | None = None
+    before: str | None = None
+    after: str | None = None
+    generation: int = 0
+    left_behind: bool = False
+    leftover: bool = False
 
 
 class AnswerView(Struct, frozen=True):
@@ -158,7 +167,12 @@ class AnswerView(Struct, frozen=True):
 
 
 class CheckpointView(Struct, frozen=True):
-    """One restore point."""
+    """One restore point.
+
+    `tree` names (in hex) the snapshot of the files that goes with it, `storage` where it is kept (`cold`), and `asked`
+    where its trigger would keep it (`hot`, `cold`).  `left_behind` says that a rollback made the run go on from before
+    it, so that nothing can go back to it.
+    """
 
     version: int
     name: str
@@ -166,6 +180,11 @@ class CheckpointView(Struct, frozen=True):
     trigger: str
     refs: tuple[str, ...]
     created_at: int
+    tree: str | None = None
+    storage: str = "cold"
+    asked: str = "cold"
+    base_version: int = 0
+    left_behind: bool = False
 
 
 class RunInfo(Struct, frozen=True):
@@ -190,6 +209,10 @@ class RunInfo(Struct, frozen=True):
     control: str = "none"  # an order that the run has yet to obey, or has: "pause", "cancel"
     ordered_by: str | None = None
     order_note: str | None = None
+    generation: int = 0  # how often it was rolled back
+    workspace: str | None = None  # the root of its files
+    rolling_back_to: int | None = None  # the version that a rollback under way goes back to; -1: it cannot be read
+    forked_from: str | None = None  # the run it was made from
 
 
 class RunView(Struct, frozen=True):

@@ -9,13 +9,16 @@ from typing import Any
 import msgspec
 
 from jumar.core.codec import digest
+from jumar.core.intents import intent_of
 from jumar.core.leases import seconds_left
+from jumar.core.lines import Heads, counts, is_leftover, is_on_line
 from jumar.core.naming import idempotency_key
 from jumar.core.open_requests import is_open
 from jumar.core.phases import FINAL
 from jumar.core.records import CallRecord, CheckpointRecord, EventRecord, RequestRecord, RunRecord
-from jumar.core.states import CallKind, CallState, Effect, EventKind, RequestKind, Status, Verdict
+from jumar.core.states import CallKind, CallState, Effect, EventKind, RequestKind, Status, Storage, Verdict
 from jumar.core.store import Store
+from jumar.errors import IntegrityError
 from jumar.harness.results import (
     AnswerView,
     CallView,
@@ -54,7 +57,20 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
         run.control.label,
         run.ordered_by,
         run.order_note,
+        run.generation,
+        run.workspace,
+        _target(run),
+        run.forked_from,
     )
+
+
+def _target(run: RunRecord) -> int | None:
+    """The version that a rollback goes back to which is under way; -1 where that cannot be read."""
+    try:
+        intent = intent_of(run)
+    except IntegrityError:  # told when the run is taken up; it must not keep the others from being listed
+        return -1
+    return None if intent is None else intent.target
 
 
 def waiting_on(run: RunRecord, store: Store) -> list[WaitingOn]:
@@ -170,7 +186,7 @@ def run_view(run: RunRecord, store: Store) -> RunView:
     return RunView(
         run_info(run, store),
         tuple(call_view(record, store, run, doubts[record.seq], sent.get(record.seq)) for record in calls),
-        tuple(checkpoint_view(record) for record in store.checkpoints(run.run_no)),
+        tuple(checkpoint_view(record, run.line) for record in store.checkpoints(run.run_no)),
         tuple(waiting_on(run, store)),
         tuple(_event_line(event, {}) for event in events if event.kind is EventKind.TAKEN_OVER),
         _artifact(store, run, run.input_digest),
@@ -222,7 +238,16 @@ def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int, sen
         _key(run, record, sent),
         _holder(record, store, run),
         None if failure is None else failure.error_class.label,
+        _hex(record.before),
+        _hex(record.after),
+        record.generation,
+        bool(run.line) and not counts(run.line, record),
+        bool(run.line) and is_leftover(run.line, record),
     )
+
+
+def _hex(digest: bytes | None) -> str | None:
+    return None if digest is None else digest.hex()
 
 
 def _holder(record: CallRecord, store: Store, run: RunRecord) -> HolderView | None:
@@ -236,10 +261,20 @@ def _holder(record: CallRecord, store: Store, run: RunRecord) -> HolderView | No
     return None if call is None else HolderView(held.run_id, call.call_id, call.state.name)
 
 
-def checkpoint_view(record: CheckpointRecord) -> CheckpointView:
-    """One restore point."""
+def checkpoint_view(record: CheckpointRecord, heads: Heads = ()) -> CheckpointView:
+    """One restore point of a run with this line."""
     return CheckpointView(
-        record.version, record.name, record.level.label, record.trigger, record.refs, record.created_at
+        record.version,
+        record.name,
+        record.level.label,
+        record.trigger,
+        record.refs,
+        record.created_at,
+        _hex(record.tree),
+        Storage.COLD.label,  # wherever its trigger would keep it: hot stores are to come
+        record.storage.label,
+        record.base_version,
+        not is_on_line(heads, record.version),
     )
 
 
