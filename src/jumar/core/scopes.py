@@ -7,7 +7,7 @@ a backslash before what is meant literally.  It covers what a glob names and all
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -65,6 +65,23 @@ class Reach:
         segments = {self._globs[number][at] for number, at in self._states if at < len(self._globs[number])}
         names = frozenset(segment for segment in segments if isinstance(segment, bytes))
         return names if len(names) == len(segments) else None
+
+
+def covers(scope: tuple[bytes, ...]) -> Callable[[bytes], bool]:
+    """Whether a path is named by one of the globs, or lies below what is; an empty scope covers everything."""
+    if not scope:
+        return lambda path: True
+    start = Reach.of(scope)
+
+    def covered(path: bytes) -> bool:
+        reach: Reach | None = start
+        for name in path.split(b"/") if path else ():
+            if reach is None or reach.matched:
+                break
+            reach = reach.into(name)
+        return reach is not None and reach.matched
+
+    return covered
 
 
 @lru_cache(maxsize=1024)

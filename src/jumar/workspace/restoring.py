@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from pathlib import Path
@@ -34,7 +34,7 @@ from jumar.core.restoring import (
     settle,
     shown,
 )
-from jumar.core.scopes import Reach
+from jumar.core.scopes import covers
 from jumar.core.trees import RuleText, Snapshot, digest_of, find, pack_snapshot
 from jumar.errors import RestoreFailed, WorkspaceConflict, WorkspaceError
 from jumar.workspace.applying import Applier
@@ -283,30 +283,13 @@ def _told(step: Step) -> PathOutcome:
 
 
 def _coverage(target: Snapshot, known: Snapshot | None, paths: tuple[bytes, ...]) -> Coverage:
-    boundary, asked = Boundary(target), _asked(paths)
+    boundary, asked = Boundary(target), covers(paths)
     rules = Frozen(known.rules) if known is not None else None
     return Coverage(
         wants=lambda path, is_dir: asked(path) and boundary.would_capture(path, is_dir),
         ignored=lambda path, is_dir: rules is not None and rules.ignores(path, is_dir),
-        named=_asked(target.scope),
+        named=covers(target.scope),
     )
-
-
-def _asked(paths: tuple[bytes, ...]) -> Callable[[bytes], bool]:
-    """Whether a path is named by one of the globs, or lies below what is."""
-    if not paths:
-        return lambda path: True
-    start = Reach.of(paths)
-
-    def asked(path: bytes) -> bool:
-        reach: Reach | None = start
-        for name in path.split(b"/") if path else ():
-            if reach is None or reach.matched:
-                break
-            reach = reach.into(name)
-        return reach is not None and reach.matched
-
-    return asked
 
 
 def _refuse(steps: tuple[Step, ...], *, force: bool, skip: bool) -> None:
