@@ -36,11 +36,13 @@ def test_a_checkpoint_keeps_its_references_and_the_context_of_its_moment(harness
     run_id = interrupted(harness, agent)
     view = harness.show(run_id)
     assert [(point.version, point.level, point.trigger, point.refs) for point in view.checkpoints] == [
+        (0, "task", "on_task_received", ()),
         (1, "step", "manual", ("claim:c-17", "doc:d.1_2")),
         (2, "step", "manual", ()),
     ]
     harness.resume(run_id).unwrap()
-    assert len(harness.show(run_id).checkpoints) == 2
+    manual = [point.version for point in harness.show(run_id).checkpoints if point.trigger == "manual"]
+    assert manual == [1, 2]
     assert ids(harness) == ["checkpoint.1", "checkpoint.2"]
     assert harness.doctor().sound
 
@@ -53,7 +55,7 @@ def test_a_plan_tells_the_steps_and_keeps_a_checkpoint_of_the_task(harness: Harn
     harness.run(agent, "x").unwrap()
     view = harness.show("last")
     assert view.calls[0].args == {"steps": ["scan", "修复", "restart"], "files": ["conf/site.ini"]}
-    assert [(point.level, point.trigger) for point in view.checkpoints] == [("task", "after-planning")]
+    assert ("task", "after_planning") in [(point.level, point.trigger) for point in view.checkpoints]
 
 
 def test_a_harness_may_declare_kinds_of_references_of_its_own() -> None:
@@ -64,7 +66,7 @@ def test_a_harness_may_declare_kinds_of_references_of_its_own() -> None:
             run.checkpoint("paid", refs=["invoice:7", "claim:5"])
 
         harness.run(agent, "x").unwrap()
-        assert harness.show("last").checkpoints[0].refs == ("invoice:7", "claim:5")
+        assert harness.show("last").checkpoints[1].refs == ("invoice:7", "claim:5")
 
 
 @pytest.mark.parametrize("context", [{"f": lambda: 5}, {"nan": float("nan")}, {"a": "x" * 5_000_000}, {"\ud800": 1}])

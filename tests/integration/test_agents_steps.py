@@ -108,14 +108,16 @@ def test_a_restore_point_is_kept_at_the_start_and_end_of_a_step(harness: Harness
     @harness.agent
     def agent(run: Run, task: str) -> None:
         run.context["seen"] = 1
+        run.call(search, "a")
         with run.step("scan"):
-            run.call(search, "a")
-        run.call(search, "b")
+            run.call(search, "b")
+        run.call(search, "c")
 
     harness.run(agent, "x", task="fix the site").unwrap()
-    kept = [(point.version, point.level, point.trigger) for point in harness.show("last").checkpoints]
-    assert kept == [(0, "step", "step-start"), (1, "step", "step-end")]
-    assert all(point.name.startswith("fix-the-site_scan_step_") for point in harness.show("last").checkpoints)
+    points = harness.show("last").checkpoints[1:3]
+    kept = [(point.version, point.level, point.trigger) for point in points]
+    assert kept == [(1, "step", "before_planning_step"), (2, "step", "after_planning_step")]
+    assert all(point.name.startswith("fix-the-site_scan_step_") for point in points)
 
 
 def test_an_effect_left_out_of_a_step_on_replay_diverges_at_its_end(harness: Harness) -> None:

@@ -18,7 +18,7 @@ from jumar.core.checksums import (
 )
 from jumar.core.codec import digest
 from jumar.core.records import CallRecord, CheckpointRecord, Failure
-from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Level, Phase
+from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Level, Phase, Storage
 
 ARGS = b'{"query":"ERROR"}'
 FAILURE = Failure("Declined", "no funds", ErrorClass.PERMANENT, args=b'["no funds"]', module="shop")
@@ -128,13 +128,16 @@ CHANGES: dict[str, Any] = {
     "base_version": 1,
     "name": "other",
     "level": Level.TASK,
-    "trigger": "step-end",
+    "trigger": "after_planning_step",
     "refs": ("claim:c-17",),
     "step": 3,
     "phase": Phase.STOPPED,
     "context": None,
     "created_at": 0,
     "checksum": b"",
+    "tree": digest(b"tree"),
+    "environment": digest(b"environment"),
+    "storage": Storage.HOT,
 }
 
 

@@ -116,6 +116,11 @@ def step_part(label: str, times: int) -> str:
     return entered(slug(label).replace(".", "-"), times)
 
 
+def is_in_step(path: str) -> bool:
+    """Whether a scope path names a step, and not only items of a `gather` or `map`."""
+    return bool(path) and any(":" not in part for part in path.split("."))
+
+
 def below(path: str, part: str) -> str:
     """`part` under a scope path; the root's path is empty."""
     return f"{path}.{part}" if path else part
@@ -125,6 +130,11 @@ def call_id(step: str, tool: str, ordinal: int, generation: int) -> str:
     """The id of the `ordinal`-th call of `tool` in a step; after a rollback it carries the generation."""
     base = f"{step}.{tool}.{ordinal}" if step else f"{tool}.{ordinal}"
     return f"{base}@{generation}" if generation else base
+
+
+def undo_id(call: str) -> str:
+    """The id of the call that undoes another one."""
+    return f"{call}.undo"
 
 
 def meant(text: str, ids: Iterable[str]) -> set[str]:
@@ -150,14 +160,19 @@ def idempotency_key(
     args_digest: bytes,
     identity: str | None = None,
     scope: IdentityScope | None = None,
+    undone: int = 0,
 ) -> str:
     """The key a service is given to recognise a repeated request: stable over retries and takeovers of one call; and,
     where the action has an identity, over all calls that ask for it with the same arguments.
+
+    Of a fork `run_id` is its origin's.  What was done and `undone` so many times is another request from then on.
     """
     if identity is None:
         named = f"{run_id}/{call}/"
     else:
         named = f"identity/{'' if scope is IdentityScope.STORE else run_id}/{identity}/"
+    if undone:
+        named += f"undone {undone}/"
     return "jumar-" + hashlib.sha256(named.encode() + args_digest).hexdigest()[:40]
 
 

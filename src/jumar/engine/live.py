@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Any
 
@@ -16,7 +16,8 @@ from jumar.core.naming import checkpoint_name
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RunRecord
 from jumar.core.replay import ReplayTable
 from jumar.core.requests import Lane
-from jumar.core.states import CallState, Control, EventKind, Level, Phase
+from jumar.core.states import CallState, Control, EventKind, Phase
+from jumar.core.triggers import Trigger, replaces
 from jumar.engine.io import IO
 from jumar.engine.policy import Settings
 from jumar.engine.scope import Branch, current_scope
@@ -86,7 +87,7 @@ class Riders:
     run goes on.
     """
 
-    __slots__ = ("before", "calls", "changes", "context", "events", "frees", "unmarked")
+    __slots__ = ("before", "calls", "changes", "context", "drops", "events", "frees", "unmarked")
 
     def __init__(self) -> None:
         self.before: CheckpointRecord | None = None
@@ -96,6 +97,7 @@ class Riders:
         self.unmarked: list[Any] = []  # of marks set aside: the changes that are due all the same where the run stops
         self.events: list[EventRecord] = []
         self.frees: list[int] = []
+        self.drops: list[int] = []
 
 
 class LiveRun:
@@ -382,6 +384,7 @@ class LiveRun:
                 riders.changes += aside.changes
                 riders.events += aside.events
                 riders.frees += aside.frees
+                riders.drops += aside.drops
 
     def comes_to_rest(self) -> None:
         """The run stops: nobody gave anything up, and a call in flight is left as a crash would leave it."""
@@ -423,24 +426,39 @@ class LiveRun:
             raise NotStorable(f"run.context: {error.what}", path=error.path, hint=error.hint) from error
         return (Artifact(digest(data), data),)
 
-    def ride_checkpoint(self, level: Level, trigger: str, step: str, context: tuple[Artifact, ...]) -> None:
-        """Keep the present version as a restore point; of two for the same version the coarser one stays."""
-        record = self.checkpoint_record(level, trigger, step, context)
+    def ride_checkpoint(self, event: str, step: str, context: tuple[Artifact, ...]) -> None:
+        """Keep the present version as a restore point where a trigger asks for it at this event; of two for the same
+        version the coarser one stays.
+        """
+        trigger = self.settings.triggers.get(event)
+        if trigger is None:
+            return
+        record = self.checkpoint_record(trigger, step, context)
         with self.lock:
             riders = self.ride()
-            if riders.before is None or level <= riders.before.level:
+            if riders.before is None or replaces(trigger.level, riders.before.level):
                 riders.before, riders.context = record, context
 
+    def ride_checkpoint_after(self, event: str, step: str) -> None:
+        """The same for what has happened already, which a context that cannot be stored must not stand in the way of:
+        then there is no restore point.
+        """
+        if event not in self.settings.triggers:
+            return
+        with suppress(NotStorable):
+            self.ride_checkpoint(event, step, self.kept_context())
+
     def checkpoint_record(
-        self, level: Level, trigger: str, step: str, context: tuple[Artifact, ...], refs: tuple[str, ...] = ()
+        self, trigger: Trigger, step: str, context: tuple[Artifact, ...], refs: tuple[str, ...] = ()
     ) -> CheckpointRecord:
         """A restore point for where the run stands now."""
         at = self.wall()
-        name = checkpoint_name(self.run.task, step, level, at)
+        name = checkpoint_name(self.run.task, step, trigger.level, at)
         return CheckpointRecord(
             name,
-            level,
-            trigger,
+            trigger.level,
+            trigger.event,
+            storage=trigger.storage,
             refs=refs,
             step=self.step_index,
             phase=self.phase,

@@ -12,6 +12,7 @@ from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
 from jumar.core.path_templates import Template
 from jumar.core.references import KINDS
 from jumar.core.states import CallKind, Effect, ErrorClass, IdentityScope, Strategy
+from jumar.core.triggers import DEFAULTS, Triggers
 from jumar.core.uncertain import sure_of_not_happened_at
 
 
@@ -23,6 +24,8 @@ class Settings(Struct, frozen=True):
     reference_kinds: frozenset[str] = KINDS
     error_classes: Mapping[type[BaseException], ErrorClass] = MappingProxyType({})
     strict: bool = False
+    workspace: str | None = None  # the root of the files that new runs work on
+    triggers: Triggers = MappingProxyType(DEFAULTS)
 
     @property
     def ttl_ms(self) -> int:
@@ -59,7 +62,7 @@ class ToolPolicy(Struct, frozen=True):
     name: str
     effect: Effect
     codec: Codec
-    retries: int = 0
+    retries: int | None = 0  # None: as the triggers say
     timeout: float | None = None
     not_applied: tuple[type[BaseException], ...] = ()
     errors: tuple[type[BaseException], ...] = ()

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from jumar.core.naming import check_label, step_part
-from jumar.core.states import EventKind, Level
+from jumar.core.states import EventKind
+from jumar.core.triggers import AFTER_PLANNING_STEP, BEFORE_PLANNING_STEP
 from jumar.engine.flows.calls import diverged
 from jumar.engine.live import LiveRun
 from jumar.engine.scope import Branch, Scope, branch_here, current_scope
@@ -60,7 +61,7 @@ class Step:
         try:
             with live.lock:
                 live.step_index += 1
-            live.ride_checkpoint(Level.STEP, "step-start", self.path, context)
+            live.ride_checkpoint(BEFORE_PLANNING_STEP, self.path, context)
             live.ride_event(EventKind.STEP_STARTED, None, self.path)
         except BaseException:  # an interrupt, say: `with` leaves only what it has entered
             self._leave(branch)
@@ -100,7 +101,7 @@ class Step:
             if error is None:
                 raise
             return  # the error that the step ends with goes first
-        live.ride_checkpoint(Level.STEP, "step-end", path, context)
+        live.ride_checkpoint(AFTER_PLANNING_STEP, path, context)
 
     def _leave(self, branch: Branch) -> None:
         """Go back to where the branch stood; what is left in another context (an async generator that is closed by its

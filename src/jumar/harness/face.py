@@ -19,7 +19,8 @@ from jumar.core.failures import short_message
 from jumar.core.naming import check_label
 from jumar.core.references import check_references
 from jumar.core.requests import Attempt, Flow
-from jumar.core.states import CallKind, Level
+from jumar.core.states import CallKind
+from jumar.core.triggers import AFTER_PLANNING, MANUAL
 from jumar.engine.flows.asking import ask
 from jumar.engine.flows.calls import Call, mark, prepare
 from jumar.engine.flows.fan import fan_out, first_failure
@@ -134,7 +135,7 @@ class Face:
         check_label("a checkpoint", name)
         checked = check_references(refs, self._live.settings.reference_kinds)
         call = mark_call(self._live, CallKind.CHECKPOINT, {"name": name, "refs": list(checked)}, self._home())
-        return mark(call, Level.STEP, "manual", checked)
+        return mark(call, MANUAL, checked)
 
     def _plan(self, steps: Sequence[str], files: Iterable[str]) -> Flow[None]:
         details = {
@@ -142,7 +143,7 @@ class Face:
             "files": [check_label("a planned file", file) for file in several("files=", files)],
         }
         call = mark_call(self._live, CallKind.PLAN, details, self._home())
-        return mark(call, Level.TASK, "after-planning")
+        return mark(call, AFTER_PLANNING)
 
     def _record(
         self,

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from jumar.core.codec import codec_for
 from jumar.core.naming import check_key, check_name
+from jumar.core.path_templates import parse
 from jumar.core.states import CallKind, Effect
 from jumar.engine.policy import ToolPolicy
 from jumar.engine.scope import current_scope
@@ -28,6 +29,7 @@ from jumar.harness.options import (
     exception_types,
     scope_named,
     seconds,
+    several,
     whole,
 )
 
@@ -40,7 +42,6 @@ R_co = TypeVar("R_co", covariant=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SPEC = "__jumar_tool__"
-_DEFAULT_RETRIES = 2
 
 
 class Tool(Protocol[P, R_co]):
@@ -97,6 +98,8 @@ class ToolSpec:
         self.binder = Binder(function)
         self.key: str | None = None
         self.harnesses: list[Declaring] = []
+        if policy.get("paths"):
+            policy["bind"] = self.binder.bind
         self._options = policy
         self._names = names
         self._policy: ToolPolicy | None = None
@@ -195,6 +198,8 @@ class ToolOptions(TypedDict, total=False):
     approval: str | None
     identity: Callable[..., str] | None
     identity_scope: str
+    paths: Iterable[str] | None
+    verify: Callable[..., Any] | None
 
 
 def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]:
@@ -210,6 +215,11 @@ def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[
     `identity` names what a call does, from the tool's own arguments, as in `lambda invoice, cents: f"pay:{invoice}"`:
     the action of one name is done once in its run, or, with `identity_scope="store"`, in all runs of the store; asked
     for again it answers the same result.
+
+    An `effect="write"` changes files of the workspace and nothing else.  `paths` names those that it may change, by its
+    arguments, as in `paths=["conf/{name}"]`: `{name}` is one segment of a path, `{name:path}` a relative path; without
+    it, that is the whole workspace.  A call that raises, times out, is cut off by a crash, or whose `verify(result,
+    *args)` does not answer True has its files put back as they were, and is made again while its retries last.
     """
     names = caller_names(1)
 
@@ -244,13 +254,14 @@ def _checked(function: Callable[..., Any], options: dict[str, Any]) -> dict[str,
         "kind": CallKind.TOOL,
         "name": check_name("a tool", name),
         "effect": effect_named(options.get("effect"), f"tool {name}"),
-        "retries": _DEFAULT_RETRIES if retries is None else whole("retries", retries),
+        "retries": None if retries is None else whole("retries", retries),
         "timeout": seconds("timeout", options.get("timeout"), zero=False),
         "settle": seconds("settle", options.get("settle"), zero=True),
         "not_applied": exception_types("not_applied", options.get("not_applied", ())),
         "errors": exception_types("errors", options.get("errors", ())),
         "approval": approval_named(options.get("approval")),
         **_identity(name, options),
+        **_files(name, function, options),
     }
 
 
@@ -270,10 +281,38 @@ def _identity(name: str, options: dict[str, Any]) -> dict[str, Any]:
     return {"identity": identity, "identity_scope": scope_named(scope)}
 
 
+def _files(name: str, function: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a tool that writes."""
+    paths, verify = options.get("paths"), options.get("verify")
+    if paths is None and verify is None:
+        return {}
+    if effect_named(options.get("effect"), f"tool {name}") is not Effect.WRITE:
+        option = "paths" if paths is not None else "verify"
+        raise UsageError(f"tool {name} has {option}= and does not write", hint='Give it effect="write".')
+    found: dict[str, Any] = {}
+    if paths is not None:
+        parameters = frozenset(inspect.signature(function).parameters)
+        found["paths"] = tuple(parse(path, parameters) for path in several("paths=", paths))
+        if not found["paths"]:
+            raise UsageError(f"tool {name} has paths= that name nothing", hint="Leave it out for the whole workspace.")
+    if verify is not None:
+        _check_verify(name, function, verify)
+        found["verify"] = verify
+    return found
+
+
+def _check_verify(name: str, function: Any, verify: Any) -> None:
+    if not callable(verify):
+        raise UsageError(f"verify={verify!r} is no function", hint="It gets the result and the tool's own arguments.")
+    if inspect.iscoroutinefunction(verify) and not inspect.iscoroutinefunction(function):
+        raise UsageError(f"the verify of {name} is async, and the tool is not")
+    if has_signature(verify):
+        ours = ["result", *inspect.signature(function).parameters]
+        _takes(f"the verify of {name}", verify, ours, "It is asked with the result and the tool's own arguments")
+
+
 _LATER = frozenset(
     {
-        "paths",
-        "verify",
         "compensate",
         "budget",
         "strategy",
@@ -354,15 +393,20 @@ def _probe(spec: ToolSpec, function: Any) -> Any:
 
 def _takes_the_same(spec: ToolSpec, probe: Any) -> None:
     """A probe is asked with its tool's own arguments; one that cannot take them would never answer."""
-    theirs = inspect.signature(probe).parameters.values()
+    ours = [parameter.name for parameter in spec.binder.signature.parameters.values()]
+    _takes(f"the probe of {spec.name}", probe, ours, "It is asked with the tool's own arguments")
+
+
+def _takes(what: str, function: Any, ours: list[str], how: str) -> None:
+    """UsageError where a function of the tool's cannot take what it is going to be asked with."""
+    theirs = inspect.signature(function).parameters.values()
     if any(parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in theirs):
         return
-    ours = [parameter.name for parameter in spec.binder.signature.parameters.values()]
     needed = [parameter.name for parameter in theirs if parameter.default is parameter.empty]
     if len(theirs) < len(ours) or len(needed) > len(ours):
         raise UsageError(
-            f"the probe of {spec.name} takes ({', '.join(parameter.name for parameter in theirs)})",
-            hint=f"It is asked with the tool's own arguments: ({', '.join(ours)}).",
+            f"{what} takes ({', '.join(parameter.name for parameter in theirs)})",
+            hint=f"{how}: ({', '.join(ours)}).",
         )
 
 

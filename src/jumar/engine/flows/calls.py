@@ -20,7 +20,7 @@ from jumar.core.naming import call_id as call_id_of
 from jumar.core.naming import check_key
 from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Invoke
-from jumar.core.states import CallKind, CallState, EventKind, IdentityScope, Level, Phase
+from jumar.core.states import CallKind, CallState, EventKind, IdentityScope, Phase
 from jumar.core.uncertain import RESOLUTION, Resolution
 from jumar.engine.flows.actions import named
 from jumar.engine.flows.advance import advance
@@ -321,7 +321,7 @@ def shown(data: bytes, most: int = 120) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def mark(call: Call, level: Level, trigger: str, refs: tuple[str, ...] = ()) -> Flow[None]:
+def mark(call: Call, event: str, refs: tuple[str, ...] = ()) -> Flow[None]:
     """Record a call that does nothing but mark where the run stands, and keep a checkpoint there."""
     live = call.live
     live.check()
@@ -335,5 +335,6 @@ def mark(call: Call, level: Level, trigger: str, refs: tuple[str, ...] = ()) -> 
     record, artifacts = new_record(
         call, CallState.SUCCEEDED, 1, result=_NOTHING, started_at=at, ended_at=at, checksum=checksum
     )
-    checkpoint = live.checkpoint_record(level, trigger, call.step, context, refs)
+    trigger = live.settings.triggers.get(event)
+    checkpoint = None if trigger is None else live.checkpoint_record(trigger, call.step, context, refs)
     yield from advance(live, calls=(record,), artifacts=artifacts + context, after=checkpoint)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jumar.core.changes import CallChange
+from msgspec.structs import replace
+
+from jumar.core.changes import CallChange, Hold
 from jumar.core.failures import Sorted, backoff
 from jumar.core.identities import did_nothing, is_freed
+from jumar.core.naming import is_in_step
 from jumar.core.records import EventRecord, Failure
 from jumar.core.requests import Attempt, Flow, Sleep
-from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Level
+from jumar.core.states import CallState, Effect, ErrorClass, EventKind
+from jumar.core.triggers import BEFORE_CALL, ON_RETRYABLE_ERROR, retries
 from jumar.core.uncertain import Ended, Judgement, judge
 from jumar.engine.flows.actions import frees_of, held, take_of
 from jumar.engine.flows.advance import advance
@@ -38,7 +42,7 @@ class Record(Protocol):
 def make_read(call: Call, attempt: int, *, new: bool, record: Record = record_success) -> Flow[Any]:
     """Run a read and record its result; try again after a passing error while the tool's retries last."""
     live = call.live
-    last = _last(call, attempt)
+    first = attempt
     while True:
         live.before_dispatch()
         live.begin(call.seq, call.policy.timeout)
@@ -54,22 +58,22 @@ def make_read(call: Call, attempt: int, *, new: bool, record: Record = record_su
             raise error
         how, sorted_error = how_ended(call, ended, live.wall())
         failure = failure_of(call, how, sorted_error, error)
-        if judge(Effect.READ, how) is not Judgement.RETRY or attempt >= last:
+        if judge(Effect.READ, how) is not Judgement.RETRY or attempt >= last_attempt(call, first):
             yield from record_failure(call, attempt, failure, ended.started_at, ended.ended_at, new=new)
             raise raised(call, failure) from error
-        new = yield from _pause(call, attempt, failure, sorted_error, new=new)
+        new = yield from pause(call, attempt, failure, sorted_error, new=new)
         attempt += 1
 
 
 def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
     """Commit STARTED, send, record; and where the end leaves it open whether it happened, settle that first."""
     live = call.live
-    last = _last(call, attempt)
+    last = last_attempt(call, attempt)
     # Whether it surely did nothing so far, so that it gives its name up should it fail.
     freed = did_nothing(call.policy.effect, attempt - 1, None if call.record is None else call.record.failure)
     while True:
         live.before_dispatch()
-        dispatch_by = yield from _start(call, attempt, new=new)
+        dispatch_by = yield from start(call, attempt, new=new)
         new = False
         if dispatch_by is None:
             try:
@@ -80,7 +84,7 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
             if found is not None:
                 return found.value
             continue
-        ended = yield from _send(call, attempt, dispatch_by)
+        ended = yield from send(call, attempt, dispatch_by)
         error = None if ended is None or ended.timed_out else ended.error
         if error is not None and not isinstance(error, Exception):
             assert ended is not None
@@ -93,7 +97,7 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
         if judgement is Judgement.SUCCEEDED:
             assert ended is not None
             return (yield from record_success(call, attempt, ended.value, ended.started_at, ended.ended_at, new=False))
-        failure = _not_sent(call) if ended is None else failure_of(call, how, sorted_error, error)
+        failure = not_sent(call) if ended is None else failure_of(call, how, sorted_error, error)
         if judgement is Judgement.UNCERTAIN:
             assert ended is not None
             yield from note_uncertain(call, attempt, failure, ended.over_at)
@@ -109,13 +113,16 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
             times = (0, live.wall()) if ended is None else (ended.started_at, ended.ended_at)
             yield from record_failure(call, attempt, failure, *times, new=False, freed=freed)
             raise raised(call, failure) from error
-        yield from _pause(call, attempt, failure, sorted_error, new=False, freed=freed)
+        yield from pause(call, attempt, failure, sorted_error, new=False, freed=freed)
         attempt += 1
 
 
-def _last(call: Call, attempt: int) -> int:
+def last_attempt(call: Call, attempt: int) -> int:
     """The number of the last attempt: those of earlier processes and before long pauses count too, but one is made."""
-    return max(attempt, 1 + call.policy.retries)
+    most = call.policy.retries
+    if most is None:
+        most = retries(call.live.settings.triggers, call.policy.effect, in_step=is_in_step(call.step))
+    return max(attempt, 1 + most)
 
 
 def invoke(call: Call, attempt: int) -> Flow[Attempt]:
@@ -129,12 +136,15 @@ def invoke(call: Call, attempt: int) -> Flow[Attempt]:
         live.end(call.seq)
 
 
-def _start(call: Call, attempt: int, *, new: bool) -> Flow[int | None]:
+def start(
+    call: Call, attempt: int, *, new: bool, before: bytes | None = None, holds: tuple[Hold, ...] = ()
+) -> Flow[int | None]:
     """Commit STARTED; answers the deadline on the lease clock past which the call must not be sent, or None where
-    another call holds the name of the action and this one waits.
+    another call holds the name of the action, or one of the paths, and this one waits.  `before` is the snapshot of the
+    files that it may write.
     """
     live = call.live
-    live.ride_checkpoint(Level.TOOL, "before-call", call.step, live.kept_context())
+    live.ride_checkpoint(BEFORE_CALL[call.policy.effect], call.step, live.kept_context())
     now = live.clock()
     dispatch_by = now + live.settings.dispatch_ms
     wall = live.wall()
@@ -143,7 +153,10 @@ def _start(call: Call, attempt: int, *, new: bool) -> Flow[int | None]:
         record, artifacts = new_record(
             call, CallState.STARTED, attempt, boot=live.run.boot, dispatch_by=dispatch_by, started_at=wall
         )
-        ack = yield from advance(live, calls=(record,), artifacts=artifacts, events=told, takes=take_of(call))
+        if before is not None:
+            record = replace(record, before=before)
+        takes = take_of(call)
+        ack = yield from advance(live, calls=(record,), artifacts=artifacts, events=told, takes=takes, holds=holds)
         return None if ack.taken else dispatch_by
     change = CallChange(
         seq=call.seq,
@@ -156,31 +169,33 @@ def _start(call: Call, attempt: int, *, new: bool) -> Flow[int | None]:
         checksum=call.checksum(CallState.STARTED),
         identity=call.identity,
         identity_scope=None if call.identity is None else call.identity_scope,
+        before=before,
     )
-    ack = yield from advance(live, changes=(change,), events=told, takes=take_of(call), frees=frees_of(call))
+    takes, frees = take_of(call), frees_of(call)
+    ack = yield from advance(live, changes=(change,), events=told, takes=takes, frees=frees, holds=holds)
     return None if ack.taken else dispatch_by
 
 
-def _send(call: Call, attempt: int, dispatch_by: int) -> Flow[Attempt | None]:
+def send(call: Call, attempt: int, dispatch_by: int) -> Flow[Attempt | None]:
     """Run the body; None where it must not be sent any more."""
     live = call.live
     if live.halt is not None:
         # Another branch stopped the run while STARTED was on its way to disk; this call was not sent, and the record
         # says so.
-        yield from _plan(call, attempt, _not_sent(call), new=False)
+        yield from plan(call, attempt, not_sent(call), new=False)
         raise live.halt.signal()
     if live.clock() > dispatch_by:
         return None
     return (yield from invoke(call, attempt))
 
 
-def _not_sent(call: Call) -> Failure:
+def not_sent(call: Call) -> Failure:
     return Failure(
         "NotApplied", f"{call.policy.name} was not sent: its deadline for being sent had passed", ErrorClass.TRANSIENT
     )
 
 
-def _pause(
+def pause(
     call: Call, attempt: int, failure: Failure, sorted_error: Sorted | None, *, new: bool, freed: bool = False
 ) -> Flow[bool]:
     """Wait before the next attempt: in place, or, longer than a lease, as a run that waits with `wake_at`.
@@ -193,6 +208,7 @@ def _pause(
     live = call.live
     asked = sorted_error.retry_after if sorted_error is not None else None
     seconds = backoff(attempt, asked, random())
+    live.ride_checkpoint_after(ON_RETRYABLE_ERROR, call.step)
     live.ride_event(
         EventKind.RETRY, call.seq, f"attempt {attempt} {failure.error_class.label} {failure.type_name[:40]}"
     )
@@ -200,7 +216,7 @@ def _pause(
     log(WARNING, live.run_id, call.call_id, "attempt %d failed (%s); the next is in %.2f s", attempt, why, seconds)
     is_long = seconds > live.settings.lease_ttl
     if is_long or call.policy.effect is not Effect.READ:
-        yield from _plan(call, attempt, failure, new=new)
+        yield from plan(call, attempt, failure, new=new)
         new = False
     if is_long:
         wake_at = live.wall() + int(seconds * 1000)
@@ -213,7 +229,7 @@ def _pause(
     return new
 
 
-def _plan(call: Call, attempt: int, failure: Failure, *, new: bool) -> Flow[None]:
+def plan(call: Call, attempt: int, failure: Failure, *, new: bool) -> Flow[None]:
     """Record that this attempt came to nothing and that another may follow."""
     if new:
         checksum = call.checksum(CallState.PLANNED, failure=failure)
@@ -228,4 +244,9 @@ def _plan(call: Call, attempt: int, failure: Failure, *, new: bool) -> Flow[None
         failure=failure,
         checksum=call.checksum(CallState.PLANNED, failure=failure),
     )
-    yield from advance(call.live, changes=(change,))
+    yield from advance(call.live, changes=(change,), drops=drops_of(call))
+
+
+def drops_of(call: Call) -> tuple[int, ...]:
+    """What the advance gives up that ends a call, or puts it off: the paths of a write."""
+    return (call.seq,) if call.policy.effect is Effect.WRITE else ()

@@ -22,6 +22,7 @@ from jumar.core.phases import CLAIMABLE, FINAL, UNASKED
 from jumar.core.records import Artifact, EventRecord, RunRecord
 from jumar.core.requests import Attempt, Commit, Flow, Invoke, Load, Now, Sleep
 from jumar.core.states import Control, ErrorClass, EventKind, Phase, Status, mask
+from jumar.core.triggers import ON_TASK_END, ON_TASK_RECEIVED, ON_TASK_START
 from jumar.engine.flows.advance import advance, leave
 from jumar.engine.flows.calls import diverged
 from jumar.engine.flows.ended import Ended, reread
@@ -94,6 +95,7 @@ def start(
         at=wall,
         owner=owner,
         ttl_ms=settings.ttl_ms,
+        workspace=settings.workspace,
     )
     outcome = yield from Commit(change)
     if isinstance(outcome, Ack):
@@ -184,6 +186,8 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
     meanwhile: the caller takes the agent through it again under the same lease.
     """
     ended: Attempt
+    if live.run.version == 0:
+        _keep_start(live)
     if agent.loop is not None:
         from jumar.engine.flows.loop import run_loop  # which a program without loop agents never loads
 
@@ -206,6 +210,12 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
         if stopped.error is None:
             raise
         raise stopped.error from None
+
+
+def _keep_start(live: LiveRun) -> None:
+    """The run as it was received.  That it begins is the same version, so that it is kept only in that one's place."""
+    live.ride_checkpoint(ON_TASK_START, "", ())
+    live.ride_checkpoint(ON_TASK_RECEIVED, "", ())
 
 
 def _concluded(live: LiveRun, agent: AgentPlan, ended: Attempt) -> Flow[Ended | None]:
@@ -260,6 +270,7 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
         refusal = NotStorable(f"the output: {error.what}", path=error.path, safe=safe, hint=error.hint)
         return (yield from _failed(live, refusal))
     artifact = Artifact(digest(data), data)
+    live.ride_checkpoint_after(ON_TASK_END, "")
     event = EventRecord(EventKind.COMPLETED, live.wall(), None, live.epoch)
     while True:
         ending = Ending(status=Status.COMPLETED, output_digest=artifact.digest)

@@ -26,8 +26,9 @@ from jumar.core.naming import call_id as call_id_of
 from jumar.core.naming import storable
 from jumar.core.records import CallRecord
 from jumar.core.requests import Attempt, Flow
-from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Level, Phase
+from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Phase
 from jumar.core.store import Store
+from jumar.core.triggers import AFTER_PLANNING_STEP, BEFORE_PLANNING_STEP
 from jumar.core.turns import (
     DECIDE,
     VERIFY,
@@ -192,7 +193,7 @@ class _Loop:
         self._check_limits()
         live.step_index = self.number
         if self.undecided is None:
-            live.ride_checkpoint(Level.STEP, "step-start", turn_path(self.number), ())
+            self._keep_start()
         limits = Limits(plan.max_steps - self.number + 1, plan.verify_limit - self.refused)
         view = self.views.at(self.task, self.number, limits, self.brief)
         policy = ToolPolicy(CallKind.DECISION, DECIDE, Effect.READ, _ANY, retries=plan.retries, timeout=plan.timeout)
@@ -200,6 +201,12 @@ class _Loop:
         record, self.undecided = self.undecided, None
         opened: Opened = yield from self._made(call, record, partial(record_decision, plan, self.refused))
         return opened
+
+    def _keep_start(self) -> None:
+        """The end of a turn and the start of the next are one version."""
+        if self.number > 1:
+            self.live.ride_checkpoint(AFTER_PLANNING_STEP, turn_path(self.number - 1), ())
+        self.live.ride_checkpoint(BEFORE_PLANNING_STEP, turn_path(self.number), ())
 
     def _check_limits(self) -> None:
         """Fail the run where it has used up what it may: by an error that no call is to blame for."""

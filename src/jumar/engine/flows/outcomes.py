@@ -17,8 +17,9 @@ from jumar.core.leaving import rejection
 from jumar.core.limits import INLINE_BYTES, check_size
 from jumar.core.records import Artifact, CallRecord, Failure, RequestRecord, Usage
 from jumar.core.requests import Attempt, Flow, Load, Sleep
-from jumar.core.states import CallKind, CallState, ErrorClass, Phase
+from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Phase
 from jumar.core.store import Store
+from jumar.core.triggers import AFTER_TOOL
 from jumar.core.uncertain import Ended
 from jumar.core.usage import split_usage, usage_by
 from jumar.engine.flows.advance import advance
@@ -83,6 +84,8 @@ def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_
         failure = exceptions.unstorable_result(value if isinstance(value, NotStorable) else not_storable(error))
         data, decoded = _text_of_a_model(policy.kind, value), None
     yield from record_end(call, _SUCCEEDED, attempt, data, failure, usage, started_at, ended_at, new=new)
+    if not new and policy.effect is not Effect.READ:
+        call.live.ride_checkpoint_after(AFTER_TOOL, call.step)
     if failure is not None:
         raise raised(call, failure)
     return decoded
