@@ -114,7 +114,7 @@ def _one(
         return
     is_dir = stat.S_ISDIR(seen.st_mode)
     hidden = hidden or rules.ignores(join(folder, name), is_dir)
-    if reach.matched or name == GIT:
+    if reach.matched or name == GIT or scanner.is_own(name, join(folder, name)):
         # What a glob names is captured even if it is ignored; below it rules count unless it is.
         scanner.entry(here, name, folder, stat_of(seen), None if hidden else rules, found)
     elif stat.S_ISLNK(seen.st_mode) and named:

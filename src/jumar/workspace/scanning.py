@@ -248,7 +248,7 @@ class Scanner:
         racy = seen[2] >= self._racy_from or seen[3] >= self._racy_from
         if name == GIT:
             found.skipped.append((name, SkipReason.GIT))
-        elif path in self._own or name.startswith(SLOT_PREFIX):
+        elif self.is_own(name, path):
             found.skipped.append((name, SkipReason.OWN_FILE))
         elif rules and self._ignored(name, path, seen, rules, known):
             if racy and name == IGNORE_FILE:
@@ -268,6 +268,10 @@ class Scanner:
         else:
             found.skipped.append((name, _ODD.get(kind, SkipReason.DEVICE)))
         return seen
+
+    def is_own(self, name: bytes, path: bytes) -> bool:
+        """Whether something is Jumar's own, by its path or as a slot of a restore."""
+        return name.startswith(SLOT_PREFIX) or path in self._own
 
     def _ignored(self, name: bytes, path: bytes, seen: Stat, rules: Ignoring, known: Known | None) -> bool:
         told = known.ignored(name, seen, self._key(rules)) if known is not None else None

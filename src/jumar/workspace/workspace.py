@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from jumar.core import trees
+from jumar.core.grafting import graft
 from jumar.core.restoring import Report
 from jumar.core.trees import Change, RuleText, Snapshot
 from jumar.errors import WorkspaceBusy
@@ -107,6 +108,15 @@ class Workspace:
     def diff(self, a: Snapshot, b: Snapshot) -> Iterator[Change]:
         """What differs between two snapshots, a folder before what it holds; equal subtrees are not opened."""
         return trees.diff(self.objects.load, a.root, b.root)
+
+    def graft(self, base: Snapshot, part: Snapshot) -> Snapshot:
+        """The whole snapshot `base` brought up to date by `part`, one of declared paths; kept like any other.
+
+        The part is best captured with `rules=base.rules`; see `jumar.core.grafting`.
+        """
+        snapshot, nodes = graft(self.objects.load, base, part)
+        self.objects.put_snapshot(snapshot, nodes)
+        return snapshot
 
     # --- Putting files back. -----------------------------------------------------------------------------------------
 
