@@ -64,6 +64,31 @@ class NotSupported(UsageError):
     default_hint = "Leave the option out; this version refuses it so that nothing is promised and not kept."
 
 
+class ConfigError(UsageError):
+    """A configuration file that cannot be used.  `path` is the file, `line` where in it (from 1, 0 where no line is
+    meant) and `key` which key of it.
+    """
+
+    code = "config"
+    default_safe = "Nothing was run; the configuration was not used."
+    default_hint = "Correct the file and try again."
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        path: str = "",
+        line: int = 0,
+        key: str = "",
+        safe: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(what, safe=safe, hint=hint)
+        self.path = path
+        self.line = line
+        self.key = key
+
+
 class InvalidReference(UsageError):
     """A reference or label that may not enter a cursor or checkpoint: wrong shape, too long, or like a secret."""
 
@@ -168,6 +193,23 @@ class CannotReopen(Refused):
     code = "cannot-reopen"
     default_safe = "The run is FAILED as before; nothing was sent."
     default_hint = "Start a new run for what is left; `jumar show RUN` lists what was done."
+
+
+class CannotRollBack(Refused):
+    """The run cannot go back to that version: it was left behind already, something is in flight, or what lies open
+    there could not be taken up again.
+    """
+
+    code = "cannot-roll-back"
+    default_safe = "Nothing was undone; the run and its files are as they were."
+    default_hint = "`jumar show RUN` lists the versions that it can go back to."
+
+
+class CheckpointNotFound(UsageError):
+    """The run has no checkpoint of this version or name, or more than one of this name."""
+
+    code = "checkpoint-not-found"
+    default_hint = "`jumar show RUN` lists the run's checkpoints."
 
 
 class ReplayDiverged(Refused):

@@ -1,8 +1,8 @@
 """The line of a run: which of its versions are the past of its head.
 
 A rollback to version N makes a new head and leaves what came after N behind; nothing is deleted.  So the line is the
-head and, followed back through each base, what came before: a run's `line` has (version, base) of every new head, oldest
-first, where `version` is the first of a new generation and `base` the one it goes on from.
+head and, followed back through each base, what came before: a run's `line` has (version, base) of every new head, the
+oldest first, where `version` is the first of a new generation and `base` the one it goes on from.
 
     versions   1 .. 7 .. 12 | 13 .. 30 | 31 ..        line ((13, 7), (31, 9))
     the past of 31 is 31.. , then what is at or before 9: since 9 is before 13, that is 1..9, and 13..30 is left behind
@@ -14,12 +14,14 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from jumar.core.call_states import ENDED
+from jumar.core.identities import did_nothing
 from jumar.core.records import CallRecord, RunRecord
 from jumar.core.states import CallKind, CallState, Effect
 
 Heads: TypeAlias = tuple[tuple[int, int], ...]
 
 _LASTS = (Effect.EXTERNAL, Effect.IDEMPOTENT)
+_FAR = 2**62  # a version that no run reaches
 
 
 def is_on_line(heads: Heads, version: int) -> bool:
@@ -49,14 +51,31 @@ def counts(heads: Heads, call: CallRecord) -> bool:
 
 
 def is_leftover(heads: Heads, call: CallRecord) -> bool:
-    """Whether a call that was left behind stands all the same: it acted outside, and was not undone."""
-    if call.kind is CallKind.COMPENSATION or call.effect not in _LASTS:
+    """Whether a call that was left behind stands all the same: it acted outside, and was not undone.
+
+    One without an attempt did nothing itself: it was answered with what another call had done.
+    """
+    if call.kind is CallKind.COMPENSATION or call.effect not in _LASTS or not call.attempt:
         return False
     return call.state is CallState.SUCCEEDED and not counts(heads, call)
 
 
+def is_doubtful(heads: Heads, call: CallRecord) -> bool:
+    """Whether a call that was left behind may stand although it failed: its service may know of it under a key that no
+    other call has.
+    """
+    if call.state is not CallState.FAILED or call.effect is not Effect.IDEMPOTENT or call.identity is not None:
+        return False
+    return not did_nothing(call.effect, call.attempt, call.failure) and not counts(heads, call)
+
+
+def left_by(heads: Heads, base: int) -> Heads:
+    """The line once a head based on `base` has been made, whatever version that head gets."""
+    return (*heads, (_FAR, base))
+
+
 def split(run: RunRecord, calls: Iterable[CallRecord]) -> tuple[list[CallRecord], list[CallRecord]]:
-    """The calls on the run's line, and the leftovers beside it, each in the order given."""
+    """The calls on the run's line, and the leftovers beside it (the doubtful ones too), each in the order given."""
     heads = run.line
     if not heads:
         return list(calls), []
@@ -65,6 +84,6 @@ def split(run: RunRecord, calls: Iterable[CallRecord]) -> tuple[list[CallRecord]
     for call in calls:
         if counts(heads, call):
             here.append(call)
-        elif is_leftover(heads, call):
+        elif is_leftover(heads, call) or is_doubtful(heads, call):
             leftovers.append(call)
     return here, leftovers
