@@ -126,7 +126,7 @@ def test_show_of_a_finished_run_shows_its_output_and_asks_for_nothing(ran: Site)
     (run,) = ran.here("runs", "--agent", "fine", "--json", *STORE).json
     text = ran.here("show", run["run_id"], *STORE).out
     assert 'output   {"found":["page one","page two"],"task":null}' in text
-    assert "now  " not in text
+    assert "\nnow  " not in text
     assert "took " in text
 
 

@@ -43,6 +43,7 @@ _STATES = {
     "REJECTED": ("failed", "red", "rejected"),
     "COMPENSATED": ("done", "magenta", "undone"),
 }
+_HEX = 8  # digits of a digest that are shown
 
 
 def name_of(screen: Screen, row: StepRow | CallRow | FoldRow, width: int) -> Text:
@@ -56,7 +57,7 @@ def name_of(screen: Screen, row: StepRow | CallRow | FoldRow, width: int) -> Tex
     sign, style = _SIGNS[_kind(call)]
     text.append(f"{getattr(screen.signs, sign)} ", style)
     tries = f" {screen.signs.times}{call.attempt}" if call.attempt > 1 else ""
-    name_style = "bold yellow" if call.state == "UNCERTAIN" else ""
+    name_style = "bold yellow" if call.state == "UNCERTAIN" else "dim" if call.left_behind else ""
     text.append(_middle(screen, row.name, width - cells(text) - cells(tries)), name_style)
     return text.append(tries, "yellow")
 
@@ -79,6 +80,7 @@ def _middle(screen: Screen, text: str, width: int) -> str:
 def state_of(screen: Screen, call: CallView) -> tuple[str, str]:
     """The sign of how a call stands, in two columns, and its style; a second sign says that it was once uncertain."""
     sign, style, _ = _STATES.get(call.state, ("open", "", ""))
+    style = "dim" if call.left_behind and not call.leftover else style
     return getattr(screen.signs, sign) + (screen.signs.uncertain if _was_uncertain(call) else " "), style
 
 
@@ -99,9 +101,25 @@ class Answers:
         self._asked = {each.call_id: each for each in asked}
 
     def of(self, call: CallView, width: int) -> Text:
-        """What a call answered, or why it did not, in at most `width` columns."""
+        """What a call answered, or why it did not, in at most `width` columns; first that a rollback left it behind."""
         if width < 4:
             return Text()
+        if call.left_behind:
+            return self._behind(call, width)
+        return self._of(call, width)
+
+    def _behind(self, call: CallView, width: int) -> Text:
+        """A call that a rollback left behind: it counts no more, or it acted outside and stands all the same."""
+        text = Text(self._screen.cut("left behind, and stands  " if call.leftover else "left behind  ", width))
+        text.stylize("yellow" if call.leftover else "dim")
+        if width - cells(text) < 4:
+            return text
+        shown = self._of(call, width - cells(text))
+        if not call.leftover:
+            shown = Text(shown.plain, "dim")
+        return text.append_text(shown)
+
+    def _of(self, call: CallView, width: int) -> Text:
         if call.state == "SUCCEEDED" and call.error is None:
             return self._result(call, width)
         error = None if call.state == "REJECTED" else call.error  # which says no more than the answer does
@@ -148,8 +166,11 @@ class Answers:
         text = Text()
         if call.doubts and width >= 24:
             text.append("was uncertain  ", "yellow")
+        files = _files(call)
+        if files and len(files) + 12 <= width:
+            text.append(f"{files}  ", "cyan")
         usage = usage_of([call]) if call.usage else ""
-        if usage and len(usage) + 8 <= width:
+        if usage and cells(text) + len(usage) + 8 <= width:
             text.append(f"{usage}  ", "cyan")
         shown, style = self._shown(call)
         return text.append(self._screen.cut(self._screen.clean(shown), width - cells(text)), style)
@@ -170,6 +191,13 @@ class Answers:
         if call.kind in _MARKS and result is None:
             return _mark(call), "dim"
         return ("" if result is None else json_text(self._screen, result)), "dim"
+
+
+def _files(call: CallView) -> str:
+    """The snapshots of the files that a call may write, before and after it, by the first digits of their digests."""
+    if call.before is None or call.after is None:
+        return ""
+    return f"{call.before[:_HEX]} -> {call.after[:_HEX]}"
 
 
 def _mark(call: CallView) -> str:

@@ -22,6 +22,8 @@ def question(asked: WaitingOn) -> str:
         return f"may {asked.call_id} be sent?"
     if asked.kind == "resolve":
         return f"did {asked.call_id} happen?"
+    if asked.kind == "undo":
+        return f"{asked.call_id} could not be undone: again, or leave it as it is?"
     return f"{asked.call_id} asks: {asked.question}" if asked.question else f"{asked.call_id} needs an answer"
 
 
@@ -97,6 +99,8 @@ def commands_for(
             ("yes, changed", options.command("approve", short, call, "--args", "JSON", app=False)),
             ("no", reject),
         )
+    if asked.kind == "undo":
+        return ("again", options.command("approve", short, call, app=False)), ("leave it as it is", reject)
     if asked.kind == "ask":
         choices = asked.choices or ()
         if 0 < len(choices) <= _MOST_CHOICES:
@@ -133,6 +137,8 @@ def facts_for(asked: WaitingOn, now: int) -> tuple[tuple[str, str], ...]:
     if asked.kind == "approval":
         again = (("attempt", f"{asked.attempt}, after one of {_at(asked, now)}"),) if asked.attempt > 1 else ()
         return (sends, *again, *reason)
+    if asked.kind == "undo":
+        return (sends, ("attempt", f"{asked.attempt}, at {_at(asked, now)}"), *reason, ("key", asked.idempotency_key))
     attempt = ("attempt", f"{asked.attempt}, started {_at(asked, now)}")
     return (sends, attempt, *reason, *_probe(asked, now), ("key", asked.idempotency_key), *_advice(asked))
 

@@ -47,6 +47,12 @@ def heading(screen: Screen, view: RunView, now: int, end: int) -> list[tuple[str
         lines.append(("epoch", Text.assemble(f"{run.epoch}, ", (f"taken over {times}", "magenta"))))
     elif run.epoch:
         lines.append(("epoch", Text(str(run.epoch))))
+    if run.forked_from is not None:
+        lines.append(("fork of", Text(run.forked_from)))
+    if run.line:
+        lines.append(("line", Text(_line(run), "magenta")))
+    if run.workspace is not None:
+        lines.append(("files", Text(screen.clean(run.workspace))))
     if _is_loop(view):
         phase = "" if run.phase == "STOPPED" else f", {run.phase.lower().replace('_', ' ')}"
         lines.append(("turn", Text(f"{run.step:,}{phase}")))
@@ -74,11 +80,25 @@ def _status(screen: Screen, run: RunInfo, width: int) -> list[tuple[str, Text]]:
     return [("status", status), *_wrapped(screen, "error", text, "red", width)]
 
 
+def _line(run: RunInfo) -> str:
+    """How often the run was rolled back, and to where last."""
+    times = "once" if run.generation == 1 else f"{run.generation:,} times"
+    last = ", last" if run.generation > 1 else ""
+    return f"rolled back {times}{last} to version {run.line[-1][1]}; what came after that is left behind"
+
+
 def _order(run: RunInfo) -> str:
-    """The order that the run has yet to obey, or by whom it was ended."""
+    """The rollback that is under way, the order that the run has yet to obey, or by whom it was ended."""
+    if run.rolling_back_to is not None:
+        to = f" to version {run.rolling_back_to}" if run.rolling_back_to >= 0 else ""
+        return f"a rollback{to} is under way{_then(run)}"
     if pending(run):
         return to_be(pending(run)) + ordered(run)
     return ordered(run).removeprefix(", ") if run.status == "CANCELLED" else ""
+
+
+def _then(run: RunInfo) -> str:
+    return f"; then it is {to_be(pending(run))}" if pending(run) else ""
 
 
 def _is_loop(view: RunView) -> bool:

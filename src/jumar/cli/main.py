@@ -19,7 +19,7 @@ from jumar.cli.commands.steering import cancel, pause
 from jumar.cli.commands.storing import doctor, store
 from jumar.cli.groups import Commands
 from jumar.cli.messages import Interrupted, as_usage_error, tell
-from jumar.cli.options import Options, with_app, with_store
+from jumar.cli.options import Options, with_app, with_config, with_store
 from jumar.errors import JumarError
 
 _EPILOG = (
@@ -40,6 +40,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 @click.group(cls=Commands, epilog=_EPILOG, context_settings=_SETTINGS)
 @with_store
 @with_app
+@with_config
 @click.version_option(__version__, message="jumar %(version)s")
 def cli() -> None:
     """Run AI agents that survive crashes, and see, answer and resume their runs."""

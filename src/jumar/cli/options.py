@@ -1,6 +1,7 @@
-"""What every command may be told: which store, which app, and whether to answer in JSON.
+"""What every command may be told: which store, which app, and whether to answer in JSON; and, where one drives a run or
+touches its files, which config and which workspace.
 
-`--store` and `--app` may stand before the command or after it.  A flag beats the store that a harness was made with,
+`--store`, `--app` and `--config` may stand before the command or after it.  A flag beats what a harness was made with,
 and that beats JUMAR_STORE.
 """
 
@@ -26,6 +27,8 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 _APP_VARIABLE = "JUMAR_APP"
 _STORE_VARIABLE = "JUMAR_STORE"
+_TAKE_CONFIG = frozenset({"run", "resume", "rollback"})
+_TAKE_WORKSPACE = frozenset({"run", "resume", "rollback", "diff"})
 
 
 class Options:
@@ -34,6 +37,8 @@ class Options:
     def __init__(self) -> None:
         self.store: str | None = None
         self.app: str | None = None
+        self.config: str | None = None
+        self.workspace: str | None = None
         self.json = False
         self.run: str | None = None
         self.harness: Harness | None = None
@@ -63,7 +68,17 @@ class Options:
             parts += ["--app", "MODULE:HARNESS"]
         if self.store is not None and (self.store != os.environ.get(_STORE_VARIABLE) or known is not None):
             parts += ["--store", shlex.quote(self.store)]
+        if self.config is not None and words[0] in _TAKE_CONFIG:
+            parts += ["--config", shlex.quote(self.config)]
+        if self.workspace is not None and words[0] in _TAKE_WORKSPACE:
+            parts += ["--workspace", shlex.quote(self.workspace)]
         return " ".join(parts)
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        """What the flags put in place of what the harness was made with."""
+        flags = {"store": self.store, "config": self.config, "workspace": self.workspace}
+        return {name: value for name, value in flags.items() if value is not None}
 
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
@@ -94,6 +109,30 @@ def with_app(command: C) -> C:
         expose_value=False,
         callback=_keep("app"),
         help="Where the harness is, as site:harness or jobs/site.py:harness. Default: JUMAR_APP.",
+    )
+    return decorate(command)
+
+
+def with_config(command: C) -> C:
+    """Add `--config`."""
+    decorate = click.option(
+        "--config",
+        metavar="FILE",
+        expose_value=False,
+        callback=_keep("config"),
+        help="A YAML file that says when checkpoints are kept. Default: the app's own, else built in.",
+    )
+    return decorate(command)
+
+
+def with_workspace(command: C) -> C:
+    """Add `--workspace`."""
+    decorate = click.option(
+        "--workspace",
+        metavar="DIR",
+        expose_value=False,
+        callback=_keep("workspace"),
+        help="The folder whose files the run works on. Default: the run's own, else the app's.",
     )
     return decorate(command)
 
@@ -165,14 +204,15 @@ def prints_aside(options: Options) -> Iterator[None]:
 
 @contextmanager
 def using_store(harness: Harness, options: Options) -> Iterator[None]:
-    """Let the flag's store win over the harness's own, and close what was opened."""
+    """Let the flags win over what the harness was made with, and close what was opened."""
     options.harness = harness
     try:
         if options.store is None:
             _tell_of_other_store(harness)
+        if not options.overrides:
             yield
             return
-        with harness.override(store=options.store):
+        with harness.override(**options.overrides):
             yield
     finally:
         harness.close()

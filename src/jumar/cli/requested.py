@@ -13,7 +13,12 @@ from jumar.errors import RequestNotFound
 from jumar.harness.harness import Harness
 from jumar.harness.results import AnswerView, RunView, WaitingOn
 
-_ASKS = {"resolve": "whether it happened", "approval": "for approval", "ask": "a question"}
+_ASKS = {
+    "resolve": "whether it happened",
+    "approval": "for approval",
+    "ask": "a question",
+    "undo": "whether to undo it again",
+}
 _MOST = 5
 
 

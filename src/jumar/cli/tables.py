@@ -33,23 +33,34 @@ _TRACE_STYLES = {
     "paused": "bold magenta",
     "cancelled": "bold magenta",
     "reopened": "magenta",
+    "rollback-started": "magenta",
+    "rolled-back": "bold magenta",
+    "restored": "magenta",
+    "put-back": "magenta",
+    "compensated": "magenta",
+    "forked": "magenta",
+    "drifted": "yellow",
+    "files-held": "yellow",
     "succeeded": "green",
     "completed": "bold green",
 }
 
 
 def print_table(
-    screen: Screen, titles: Sequence[str], rows: Iterable[Sequence[Cell]], right: Sequence[int] = ()
+    screen: Screen,
+    titles: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    right: Sequence[int] = (),
+    *,
+    cut: bool = True,
 ) -> None:
-    """Columns under their titles, each as wide as it needs to be, the last one cut at the screen's edge."""
+    """Columns under their titles, each as wide as it needs to be, the last one cut at the screen's edge.  Without `cut`
+    everything is whole, as paths must be that somebody may want to copy.
+    """
     table = [[(screen.clean(text), style) for text, style in row] for row in rows]
-    widths = [min(_WIDEST, max([len(title), *(cells(row[at][0]) for row in table)])) for at, title in enumerate(titles)]
-    used = sum(widths[:-1]) + _GAP * (len(titles) - 1)
-    while used > screen.width - _LEAST_LAST and max(widths[1:-1], default=0) > _NARROWEST:
-        widest = max(range(1, len(widths) - 1), key=widths.__getitem__)
-        widths[widest] -= 1
-        used -= 1
-    widths[-1] = max(0, screen.width - used)
+    widths = [max([len(title), *(cells(row[at][0]) for row in table)]) for at, title in enumerate(titles)]
+    if cut:
+        widths = _fitted(widths, screen.width)
     for row in [[(title, "dim") for title in titles], *table]:
         line = Text()
         for at, (text, style) in enumerate(row):
@@ -57,7 +68,19 @@ def print_table(
             shown = screen.cut(text, widths[at]) if last else screen.pad(text, widths[at], right=at in right)
             line.append(shown, style)
             line.append("" if last else " " * _GAP)
-        screen.print(screen.crop(line))
+        screen.print(screen.crop(line) if cut else line)
+
+
+def _fitted(widths: list[int], screen: int) -> list[int]:
+    """The columns' widths within the screen's: the widest of those in the middle give way to the last one."""
+    widths = [min(_WIDEST, width) for width in widths]
+    used = sum(widths[:-1]) + _GAP * (len(widths) - 1)
+    while used > screen - _LEAST_LAST and max(widths[1:-1], default=0) > _NARROWEST:
+        widest = max(range(1, len(widths) - 1), key=widths.__getitem__)
+        widths[widest] -= 1
+        used -= 1
+    widths[-1] = max(0, screen - used)
+    return widths
 
 
 def print_runs(screen: Screen, runs: Sequence[tuple[str, RunInfo, Waits]], more: bool, now: int) -> None:

@@ -15,6 +15,7 @@ from jumar.cli.bars import Scale
 from jumar.cli.heading import end_of, heading, is_live, json_text
 from jumar.cli.lines import INDENT, line, print_step, wrapped_line
 from jumar.cli.options import Options
+from jumar.cli.points import MOST_POINTS, print_points
 from jumar.cli.screen import Screen, cells
 from jumar.cli.times import lasted, when
 from jumar.cli.tree import CallRow, FoldRow, MarkRow, Row, StepRow, rows_of
@@ -25,7 +26,7 @@ from jumar.harness.results import AnswerView, CallView, RunView, TraceLine
 _WIDEST_BAR, _LEAST_BAR = 32, 8
 _MOST_ANSWERS = 10
 _EVERYTHING = 1_000_000
-_MARKED = {"taken-over": "taken over", "paused": "paused", "cancelled": "cancelled"}
+_MARKED = {"taken-over": "taken over", "paused": "paused", "cancelled": "cancelled", "rolled-back": "rolled back"}
 
 
 def print_run(screen: Screen, view: RunView, options: Options, now: int, *, whole: bool = False) -> None:
@@ -39,6 +40,8 @@ def print_run(screen: Screen, view: RunView, options: Options, now: int, *, whol
     if view.output is not None:
         screen.print()
         line(screen, "output", screen.cut(json_text(screen, view.output), screen.width - INDENT))
+    go_back = options.command("rollback", short, "--to", "VERSION")
+    print_points(screen, view, now, go_back, most=_EVERYTHING if whole else MOST_POINTS)
     _print_answers(screen, view, now, _EVERYTHING if whole else _MOST_ANSWERS)
     steps = steps_of(options, short, view, now, most=_EVERYTHING if whole else MOST_STEPS)
     if steps:
@@ -116,7 +119,7 @@ class _Table:
 
     def _mark(self, row: MarkRow) -> Text:
         rule = self._screen.signs.rule
-        epoch = f", epoch {row.epoch}" if row.what == "taken-over" else ""
+        epoch = f", epoch {row.epoch}" if row.what in ("taken-over", "rolled-back") else ""
         text = f"{rule * 2} {_MARKED.get(row.what, row.what)} after {lasted(row.at - self._start)}{epoch} "
         return Text(text + rule * (self._screen.width - cells(text)), "magenta")
 

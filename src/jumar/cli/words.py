@@ -20,6 +20,11 @@ def json_of(value: Any) -> str:
 
 def said(answer: AnswerView) -> str:
     """An answer in words: `happened, says ana`, `rejected by ana`, `answered "yes" by ana`."""
+    if answer.verdict == "withdrawn":
+        return "is asked no longer: the run was rolled back"
+    if answer.kind == "undo":
+        who = f", says {answer.by}" if answer.by else ""
+        return f"{'to be undone again' if answer.verdict == 'approve' else 'left as it is'}{who}"
     if answer.verdict == "value":
         value = json_of(answer.value)
         return f"took its default, {value}" if answer.by == _EXPIRY else f"answered {value}{_by(answer)}"

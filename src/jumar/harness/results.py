@@ -154,7 +154,8 @@ class CallView(Struct, frozen=True):
 class AnswerView(Struct, frozen=True):
     """What was answered about one attempt of a call: `verdict` (`happened`, `not-happened`, `approve`, `reject`,
     `value`), what was given with it as JSON (a result, other arguments, an answer), by whom, with which note, and when
-    (ms since 1970).
+    (ms since 1970).  `kind` is what was asked (`resolve`, `approval`, `ask`, `undo`); `withdrawn` stands for what a
+    rollback made nobody's business.
     """
 
     call_id: str
@@ -164,6 +165,7 @@ class AnswerView(Struct, frozen=True):
     by: str | None = None
     note: str | None = None
     at: int = 0
+    kind: str = ""
 
 
 class CheckpointView(Struct, frozen=True):
@@ -210,6 +212,7 @@ class RunInfo(Struct, frozen=True):
     ordered_by: str | None = None
     order_note: str | None = None
     generation: int = 0  # how often it was rolled back
+    line: tuple[tuple[int, int], ...] = ()  # of each rollback: the first version after it, and the one it went back to
     workspace: str | None = None  # the root of its files
     rolling_back_to: int | None = None  # the version that a rollback under way goes back to; -1: it cannot be read
     forked_from: str | None = None  # the run it was made from
@@ -226,7 +229,7 @@ class RunView(Struct, frozen=True):
     input: Any = None
     output: Any = None
     answers: tuple[AnswerView, ...] = ()
-    orders: tuple[TraceLine, ...] = ()  # what operators ordered, and when the run was paused or cancelled
+    orders: tuple[TraceLine, ...] = ()  # what operators ordered; when the run was paused, cancelled or rolled back
     failed_calls: tuple[str, ...] = ()  # of a FAILED run: the calls it failed with, which a resume makes again
 
 

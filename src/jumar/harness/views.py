@@ -58,6 +58,7 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
         run.ordered_by,
         run.order_note,
         run.generation,
+        run.line,
         run.workspace,
         _target(run),
         run.forked_from,
@@ -197,7 +198,7 @@ def run_view(run: RunRecord, store: Store) -> RunView:
     )
 
 
-_ORDERS = (EventKind.ORDERED, EventKind.PAUSED, EventKind.CANCELLED)
+_ORDERS = (EventKind.ORDERED, EventKind.PAUSED, EventKind.CANCELLED, EventKind.ROLLED_BACK)
 
 
 def _answer_view(request: RequestRecord) -> AnswerView:
@@ -210,6 +211,7 @@ def _answer_view(request: RequestRecord) -> AnswerView:
         request.by,
         request.note,
         request.answered_at or 0,
+        request.kind.label,
     )
 
 

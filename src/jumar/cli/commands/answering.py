@@ -40,11 +40,20 @@ _note = click.option("--note", metavar="TEXT", help="A remark to keep with the a
 def approve(options: Options, run: str, call: str, given: str | None, by: str | None, note: str | None) -> int:
     """Let a call that waits for approval be sent, when the run is resumed.
 
-    --args replaces its arguments, all of them; with --app they are checked against the tool. Answered once.
+    --args replaces its arguments, all of them; with --app they are checked against the tool. Of a call that a rollback
+    could not undo it says that this is to be tried again. Answered once.
     """
     with _answering(options) as harness:
         run_id = _found(harness, options, run)
-        asked = requested(harness, options, run_id, call, "approval")
+        asked = requested(harness, options, run_id, call, "approval", "undo")
+        if asked.kind == "undo":
+            if given is not None:
+                raise UsageError(
+                    f"--args cannot be given for {asked.call_id}", hint="It is undone with what it was done with."
+                )
+            harness.approve(run_id, asked.call_id, by=by, note=note)
+            words = "is to be undone again"
+            return _told(harness, options, Given(run_id, asked.call_id, "approve", words, reason=asked.reason))
         args = None if given is None else _object(json_argument("--args", given))
         harness.approve(run_id, asked.call_id, args=args, by=by, note=note)
         changed = ""
@@ -66,14 +75,17 @@ def reject(options: Options, run: str, call: str, by: str | None, note: str | No
     """Keep a call that waits for approval from being sent.
 
     Of a call that may have happened it says that it did not, and is not to be made again. The agent gets CallRejected,
-    with the note, when the run is resumed. Answered once.
+    with the note, when the run is resumed. A call that a rollback could not undo it leaves as it is. Answered once.
     """
     with _answering(options) as harness:
         run_id = _found(harness, options, run)
-        asked = requested(harness, options, run_id, call, "approval", "resolve")
+        asked = requested(harness, options, run_id, call, "approval", "resolve", "undo")
         harness.reject(run_id, asked.call_id, by=by, note=note)
         if asked.kind == "approval":
             return _told(harness, options, Given(run_id, asked.call_id, "reject", "is rejected"))
+        if asked.kind == "undo":
+            words = "is left as it is, and listed as not undone"
+            return _told(harness, options, Given(run_id, asked.call_id, "reject", words, reason=asked.reason))
         words = "did not happen, and is not made again"
         return _told(harness, options, Given(run_id, asked.call_id, "reject", words, reason=asked.reason))
 

@@ -15,7 +15,17 @@ import click
 from jumar.cli.apps import users_traceback
 from jumar.cli.due import resume_due
 from jumar.cli.messages import AgentLeft, Interrupted, explain
-from jumar.cli.options import Options, agent_of, opened, prints_aside, with_app, with_json, with_store
+from jumar.cli.options import (
+    Options,
+    agent_of,
+    opened,
+    prints_aside,
+    with_app,
+    with_config,
+    with_json,
+    with_store,
+    with_workspace,
+)
 from jumar.cli.progress import Progress, owner_name
 from jumar.cli.reading import is_there, json_argument, short_id, typed_input
 from jumar.cli.results import report
@@ -35,6 +45,8 @@ from jumar.harness.results import RunInfo, RunResult
 @click.option("--task", metavar="TEXT", help="A name for people; the agent's name by default.")
 @with_store
 @with_app
+@with_workspace
+@with_config
 @with_json
 @click.pass_obj
 def run(options: Options, agent: str, given: str, task: str | None) -> int:
@@ -61,6 +73,8 @@ def run(options: Options, agent: str, given: str, task: str | None) -> int:
 @click.option("--no-wait", is_flag=True, help="Refuse at once where another process holds the run.")
 @with_store
 @with_app
+@with_workspace
+@with_config
 @with_json
 @click.pass_obj
 def resume(options: Options, run: str | None, due: bool, limit: int | None, no_wait: bool) -> int:
