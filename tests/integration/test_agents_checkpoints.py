@@ -212,7 +212,7 @@ def test_record_takes_a_kind_a_type_and_usage(harness: Harness) -> None:
     [
         ({"kind": "ask"}, UsageError),
         ({"kind": ["tool"]}, UsageError),
-        ({"effect": "write"}, NotSupported),
+        ({"effect": "write"}, UsageError),
         ({"effect": "delete"}, UsageError),
         ({"effect": None}, UsageError),
         ({"plan": ["a"]}, NotSupported),

@@ -108,9 +108,9 @@ def test_an_app_without_its_harness_is_refused(site: Site) -> None:
         ("def broken(:\n    pass\n", "SyntaxError: ", "def broken(:"),
         ("import sys\nsys.exit('stop')\n", "SystemExit: stop", "sys.exit('stop')"),
         (
-            "from jumar import Harness\nharness = Harness(workspace='site')\n",
+            "from jumar import Harness\nharness = Harness(durability='hot')\n",
             "NotSupported: ",
-            "harness = Harness(workspace='site')",
+            "harness = Harness(durability='hot')",
         ),
     ],
 )

@@ -115,3 +115,89 @@ class Fan(Request[list[Attempt]]):
 
     def __init__(self, bodies: Sequence[Invoke]) -> None:
         self.bodies = bodies
+
+
+# --- Files. ----------------------------------------------------------------------------------------------------------
+
+
+class Place:
+    """Some paths of a workspace, as one call of this process (or, under number 0, a rollback) has them to itself."""
+
+    __slots__ = ("paths", "run_id", "seq")
+
+    def __init__(self, run_id: str, seq: int, paths: Sequence[bytes] = ()) -> None:
+        self.run_id = run_id
+        self.seq = seq
+        self.paths = tuple(paths)
+
+
+class Occupy(Request["Place | None"]):
+    """Have the paths of `place` to oneself: in this process against other places that overlap, and, by the workspace's
+    lock, against other processes.  The answer is None once that is so, else whoever is in the way (without a run's id
+    where it is another process).  With a `snapshot` the paths are those that it covers.
+    """
+
+    __slots__ = ("place", "root", "snapshot")
+
+    def __init__(self, root: str, place: Place, snapshot: bytes | None = None) -> None:
+        self.root = root
+        self.place = place
+        self.snapshot = snapshot
+
+
+class Captured(Struct, frozen=True):
+    """A snapshot that is on disk, and what it is called."""
+
+    digest: bytes
+    snapshot: Any  # a core.trees.Snapshot, which a program without a workspace never loads
+
+
+class Capture(Request[Captured]):
+    """Take a snapshot: of the whole workspace, or of what the globs of `scope` name.  `tell` is called with how far it
+    is, from whatever thread, once it has taken a while.  WorkspaceError and its kin are thrown into the flow.
+    """
+
+    __slots__ = ("root", "scope", "tell")
+
+    def __init__(self, root: str, scope: Sequence[bytes] = (), tell: Callable[[Any], None] | None = None) -> None:
+        self.root = root
+        self.scope = tuple(scope)
+        self.tell = tell
+
+
+class Restore(Request[Any]):
+    """Put files back to the snapshot `target`; answers a core.restoring.Report.  `known` is the snapshot of how they
+    were last known, `paths` are globs that narrow it.  WorkspaceError and its kin are thrown into the flow.
+    """
+
+    __slots__ = ("force", "known", "paths", "root", "skip", "target")
+
+    def __init__(
+        self,
+        root: str,
+        target: bytes,
+        *,
+        known: bytes | None = None,
+        paths: Sequence[bytes] = (),
+        force: bool = False,
+        skip: bool = False,
+    ) -> None:
+        self.root = root
+        self.target = target
+        self.known = known
+        self.paths = tuple(paths)
+        self.force = force
+        self.skip = skip
+
+
+class Graft(Request["Captured | None"]):
+    """Bring the whole snapshot `base` up to date by `part`, one of declared paths, without looking at the disk; None
+    where that cannot be done.
+    """
+
+    __slots__ = ("base", "part", "root")
+
+    def __init__(self, root: str, base: bytes, part: bytes) -> None:
+        self.root = root
+        self.base = base
+        self.part = part

@@ -20,6 +20,7 @@ from jumar.core.reopening import reopened
 from jumar.core.requests import Flow, Load
 from jumar.core.states import CallState, Control, Status
 from jumar.core.store import Store
+from jumar.engine.files import Files
 from jumar.engine.flows.ended import Ended
 from jumar.engine.flows.lifecycle import (
     BY_ITSELF,
@@ -48,10 +49,13 @@ Faces = Callable[[LiveRun], Any]  # makes the object an agent gets as its first 
 class Engine:
     """Drives runs on one store."""
 
-    def __init__(self, store: Store, settings: Settings, watcher: Watcher | None = None) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, watcher: Watcher | None = None, files: Files | None = None
+    ) -> None:
         self.store = store if watcher is None else watcher.around(store)
         self.settings = settings
-        self.io = IO(self.store, watcher)
+        self.files = files if files is not None else Files("memory:")
+        self.io = IO(self.store, watcher, self.files)
         self.leases = LeaseKeeper(self.io, settings.lease_ttl)
         # Unique for every claim: it tells our own lease from another thread's, and our claim's commit when its answer
         # was lost.
@@ -59,8 +63,9 @@ class Engine:
         self._claims = count(1)
 
     def close(self) -> None:
-        """Stop renewing leases and close the store."""
+        """Stop renewing leases, and close the files and the store."""
         self.leases.close()
+        self.files.close()
         self.store.close()
 
     def new_run_id(self) -> str:

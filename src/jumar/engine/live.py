@@ -237,6 +237,13 @@ class LiveRun:
         if self.clock() >= self.trusted_until:
             raise self.stop(self._lease_lost())
 
+    def check_lease(self) -> None:
+        """Raise where the lease may have run out unnoticed, or is gone; not for a signal of the run's own."""
+        if self.halt is not None and not self.halt.ours:
+            raise self.halt.signal()
+        if self.clock() >= self.trusted_until:
+            raise self.stop(self._lease_lost())
+
     def _lease_lost(self) -> LeaseLost:
         if not self.stalled:
             return LeaseLost(f"the lease on run {self.run_id} could not be renewed in time")
@@ -394,6 +401,7 @@ class LiveRun:
                 riders = self.ride()
                 riders.changes += aside.unmarked
                 riders.events += aside.events
+                riders.drops += [each.seq for each in aside.unmarked if each.state is CallState.PLANNED]
 
     def is_torn_down(self) -> None:
         """The process is being stopped: what is in flight is left as a crash would leave it, and what surely was not
@@ -403,7 +411,9 @@ class LiveRun:
             aside, self.aside = self.aside, None
             back = [] if aside is None else [each for each in aside.unmarked if each.state is CallState.PLANNED]
             if back:
-                self.ride().changes += back
+                riders = self.ride()
+                riders.changes += back
+                riders.drops += [each.seq for each in back]
 
     def ride_event(self, kind: EventKind, call_seq: int | None, detail: str) -> None:
         """Tell something with the next advance."""

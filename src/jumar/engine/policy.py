@@ -16,6 +16,13 @@ from jumar.core.triggers import DEFAULTS, Triggers
 from jumar.core.uncertain import sure_of_not_happened_at
 
 
+class Fingerprint(Struct, frozen=True):
+    """What reads the state of something outside: a plain function without arguments, given so many seconds."""
+
+    read: Callable[[], Any]
+    timeout: float
+
+
 class Settings(Struct, frozen=True):
     """A harness's settings.  Times are seconds."""
 
@@ -26,6 +33,8 @@ class Settings(Struct, frozen=True):
     strict: bool = False
     workspace: str | None = None  # the root of the files that new runs work on
     triggers: Triggers = MappingProxyType(DEFAULTS)
+    fingerprints: Mapping[str, Fingerprint] = MappingProxyType({})
+    refuses_drift: bool = False
 
     @property
     def ttl_ms(self) -> int:

@@ -11,18 +11,21 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, overload
+
+from msgspec.structs import replace
 
 from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
 from jumar.core.naming import check_label, check_run_id, slug
 from jumar.core.references import check_kinds
 from jumar.core.states import ErrorClass
 from jumar.core.store import Store
+from jumar.core.triggers import DEFAULTS, Triggers
 from jumar.engine.policy import Settings
 from jumar.errors import UsageError
 from jumar.harness.agents import AgentSpec
 from jumar.harness.operating import Operating
-from jumar.harness.options import refuse_later, whole
+from jumar.harness.options import drift_named, refuse_later, whole
 from jumar.harness.results import RunResult
 from jumar.harness.twins import twin
 from jumar.stores import forks
@@ -49,38 +52,50 @@ DEFAULT_STORE = "sqlite:///jumar.db"
 class Harness(Operating):
     """Wraps agents so that their runs survive crashes.
 
-    `store` is `memory:` or `sqlite:///PATH`; without it JUMAR_STORE is taken, else `sqlite:///jumar.db`.  `lease_ttl`
+    `store` is `memory:` or `sqlite:///PATH`; without it JUMAR_STORE is taken, else `sqlite:///jumar.db`.  `workspace`
+    is the folder whose files the runs work on: it is captured when a run begins, and tools that write put it back where
+    they fail.  What is kept of it lies outside, in `<store>.files` or the user's state folder.  `lease_ttl`
     is how many seconds a process may go silent before another takes its run over; `stall_timeout` how many a run may
     make no progress and still be renewed.  `reference_kinds` adds kinds of references that checkpoints may hold,
     `error_classes` says how exceptions are treated ("transient", "rate-limited", "permanent", ...).  `strict` refuses
     a resumed decision whose prompt has changed.
+
+    `config` is a YAML file that says which events keep checkpoints; ConfigError where it cannot be used.  `drift` is
+    "warn" or "refuse": what a resume does where a fingerprint says that something outside has changed since.
     """
 
     def __init__(
         self,
         store: str | None = None,
         *,
+        workspace: str | os.PathLike[str] | None = None,
+        config: str | os.PathLike[str] | None = None,
         lease_ttl: float = DEFAULT_TTL,
         stall_timeout: float = DEFAULT_STALL,
         reference_kinds: Iterable[str] = (),
         error_classes: Mapping[type[BaseException], str] | None = None,
         strict: bool = False,
+        drift: str = "warn",
         **later: Any,
     ) -> None:
         refuse_later("Harness", later, Harness)
+        super().__init__()
         if store is not None:
             check_address(store)
         self._store = store
+        self._workspace = _folder(workspace)
         self._settings = Settings(
             lease_ttl=_positive("lease_ttl", lease_ttl),
             stall_timeout=_positive("stall_timeout", stall_timeout),
             reference_kinds=check_kinds(reference_kinds),
             error_classes=_error_classes(error_classes or {}),
             strict=strict,
+            triggers=DEFAULTS if config is None else _triggers(config),
+            fingerprints=self._fingerprints,
+            refuses_drift=drift_named(drift),
         )
-        super().__init__()
         self._lock = threading.Lock()
-        self._overrides: list[tuple[str | None, Operations | None]] = []
+        self._overrides: list[_Override] = []
         self._operations: Operations | None = None
         self._watcher: Any = None
         forks.watch(self, Harness._forked)
@@ -93,10 +108,18 @@ class Harness(Operating):
     @property
     def address(self) -> str:
         """The address of the store in use."""
-        for address, _ in reversed(self._overrides):
-            if address is not None:
-                return address
+        for override in reversed(self._overrides):
+            if override.store is not None:
+                return override.store
         return self._store or os.environ.get("JUMAR_STORE") or DEFAULT_STORE
+
+    @property
+    def workspace(self) -> str | None:
+        """The path of the folder that new runs work on, or None."""
+        for override in reversed(self._overrides):
+            if override.workspace is not None:
+                return override.workspace
+        return self._workspace
 
     @property
     def store(self) -> Store:
@@ -106,6 +129,9 @@ class Harness(Operating):
     @property
     def settings(self) -> Settings:
         """The settings that runs are driven with."""
+        for override in reversed(self._overrides):
+            if override.triggers is not None:
+                return replace(self._settings, triggers=override.triggers)
         return self._settings
 
     def _open(self) -> Operations:
@@ -113,7 +139,7 @@ class Harness(Operating):
             if self._operations is None:
                 from jumar.harness.operations import Operations
 
-                self._operations = Operations.open(self.address, self._settings, self._watcher)
+                self._operations = Operations.open(self.address, self.settings, self._watcher, self.workspace)
             return self._operations
 
     def _forked(self) -> None:
@@ -121,7 +147,7 @@ class Harness(Operating):
         self._lock = threading.Lock()
         forks.keep((self._operations, self._overrides))
         self._operations = None
-        self._overrides = [(address, None) for address, _ in self._overrides]
+        self._overrides = [each._replace(operations=None) for each in self._overrides]
 
     def _has_live_runs(self) -> bool:
         operations = self._operations
@@ -153,20 +179,30 @@ class Harness(Operating):
         await self.aclose()
 
     @contextmanager
-    def override(self, *, store: str | None = None, **later: Any) -> Iterator[Harness]:
-        """Use another store within the block, as tests do: `with harness.override(store="memory:"):`."""
+    def override(
+        self,
+        *,
+        store: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        config: str | os.PathLike[str] | None = None,
+        **later: Any,
+    ) -> Iterator[Harness]:
+        """Use another store, workspace or configuration within the block, as tests do:
+        `with harness.override(store="memory:"):`.
+        """
         refuse_later("override", later, self.override)
         if store is not None:
             check_address(store)
+        folder, triggers = _folder(workspace), None if config is None else _triggers(config)
         with self._lock:
-            self._overrides.append((store, self._operations))
+            self._overrides.append(_Override(store, folder, triggers, self._operations))
             self._operations = None
         try:
             yield self
         finally:
             self.close()
             with self._lock:
-                _, self._operations = self._overrides.pop()
+                self._operations = self._overrides.pop().operations
 
     # --- Driving runs. ---
 
@@ -310,6 +346,35 @@ class Harness(Operating):
                 if told is not None:
                     told(result)
         return results
+
+
+class _Override(NamedTuple):
+    """What a block uses instead, and what was open before it."""
+
+    store: str | None
+    workspace: str | None
+    triggers: Triggers | None
+    operations: Operations | None
+
+
+def _folder(workspace: Any) -> str | None:
+    """A workspace's folder, as an absolute path; whether it is one shows when it is opened."""
+    if workspace is None:
+        return None
+    if not isinstance(workspace, (str, os.PathLike)) or not os.fspath(workspace):
+        raise UsageError(
+            f"workspace={workspace!r} is no folder", hint="Give the path of the folder the agents work in."
+        )
+    return os.path.abspath(os.fsdecode(workspace))  # noqa: PTH100 - `import jumar` has no use for pathlib otherwise
+
+
+def _triggers(config: Any) -> Triggers:
+    """The triggers in a configuration file."""
+    if not isinstance(config, (str, os.PathLike)) or not os.fspath(config):
+        raise UsageError(f"config={config!r} is no file", hint="Give the path of a YAML file.")
+    from jumar.harness.config import read_triggers  # which a harness without a file never loads
+
+    return read_triggers(config)
 
 
 def _positive(name: str, value: Any) -> float:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Container, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from jumar.core.records import RunRecord
 from jumar.core.requests import Flow
 from jumar.core.states import Control, Status
 from jumar.core.store import Store
 from jumar.engine.engine import Engine
+from jumar.engine.files import Files, checked_root
 from jumar.engine.flows.ended import Ended
 from jumar.engine.live import LiveRun
 from jumar.engine.policy import Settings
@@ -34,10 +37,17 @@ class Operations:
         self._engine = engine
         self.store: Store = engine.store
 
+    @property
+    def files(self) -> Files:
+        """The workspaces of its runs."""
+        return self._engine.files
+
     @classmethod
-    def open(cls, address: str, settings: Settings, watcher: Any) -> Operations:
-        """Open the store at an address."""
-        return cls(Engine(open_store(address), settings, watcher))
+    def open(cls, address: str, settings: Settings, watcher: Any, workspace: str | None = None) -> Operations:
+        """Open the store at an address; new runs work on the files of `workspace`."""
+        if workspace is not None:
+            settings = replace(settings, workspace=checked_root(workspace))
+        return cls(Engine(open_store(address), settings, watcher, Files(address)))
 
     def close(self) -> None:
         """Stop renewing leases and close the store."""

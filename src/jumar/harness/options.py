@@ -9,22 +9,16 @@ from typing import Any
 from jumar.core.states import Effect, IdentityScope
 from jumar.errors import NotSupported, UsageError
 
-EFFECTS = {"read": Effect.READ, "idempotent": Effect.IDEMPOTENT, "external": Effect.EXTERNAL}
-
+EFFECTS = {each.label: each for each in (Effect.READ, Effect.WRITE, Effect.IDEMPOTENT, Effect.EXTERNAL)}
 
 _MEANINGS = (
-    '"read" where repeating changes nothing, "idempotent" where it changes nothing more given the same key, '
-    '"external" where it is done twice'
+    '"read" where repeating changes nothing, "write" where only files of the workspace are changed, "idempotent" where '
+    'it changes nothing more given the same key, "external" where it is done twice'
 )
 
 
 def effect_named(name: Any, whose: str) -> Effect:
     """The effect of this name.  There is no default: a tool taken for harmless would be repeated after a crash."""
-    if name == "write":
-        raise NotSupported(
-            "effect='write' is not in this version",
-            hint='Declare it "external", with a probe that looks at the files; or keep it out of the agent.',
-        )
     if name is None:
         raise UsageError(f"{whose} does not say what repeating it would do", hint=f"Give it effect=...: {_MEANINGS}.")
     if not isinstance(name, str) or name not in EFFECTS:
@@ -41,6 +35,13 @@ def approval_named(policy: Any) -> bool:
     if callable(policy):
         raise NotSupported("approval= by a function is not in this version", hint='Use approval="always".')
     raise UsageError(f"approval={policy!r} is not known", hint='Use approval="always", or leave it out.')
+
+
+def drift_named(policy: Any) -> bool:
+    """Whether a resume is refused where something outside has changed."""
+    if isinstance(policy, str) and policy in ("warn", "refuse"):
+        return policy == "refuse"
+    raise UsageError(f"drift={policy!r} is not known", hint='Use "warn" or "refuse".')
 
 
 def scope_named(scope: Any) -> IdentityScope:
@@ -91,7 +92,7 @@ def several(name: str, value: Any) -> list[Any]:
     return list(value)
 
 
-_LATER = frozenset({"workspace", "config", "durability", "budget", "strategy"})
+_LATER = frozenset({"durability", "budget", "strategy"})
 
 
 def refuse_later(where: str, options: dict[str, Any], taker: Callable[..., Any]) -> None:

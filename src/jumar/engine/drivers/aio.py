@@ -12,13 +12,30 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeVar
 
 from jumar.core.limits import MAX_WORKERS
-from jumar.core.requests import Attempt, Commit, Fan, Flow, Invoke, Load, Now, Request, Sleep
-from jumar.engine.drivers.aside import ended_with, in_task, in_thread
+from jumar.core.requests import (
+    Attempt,
+    Capture,
+    Commit,
+    Fan,
+    Flow,
+    Graft,
+    Invoke,
+    Load,
+    Now,
+    Occupy,
+    Request,
+    Restore,
+    Sleep,
+)
+from jumar.engine.drivers.aside import answer_in_thread, ended_with, in_task, in_thread
 from jumar.engine.io import IO
 from jumar.engine.scope import current_scope
 from jumar.engine.threads import not_run
+from jumar.errors import NotApplied
 
 T = TypeVar("T")
+
+_ON_FILES = frozenset({Occupy, Capture, Restore, Graft})
 
 # The worker threads of the innermost `gather` or `map` around: so many of its items may have one at once.
 _workers: contextvars.ContextVar[asyncio.Semaphore | None] = contextvars.ContextVar("jumar_workers", default=None)
@@ -56,6 +73,9 @@ async def adrive(flow: Flow[T], io: IO) -> T:
                 watcher.before(request)
             if type(request) is Commit:
                 answer, interrupted = await _commit(request, io)
+                cancelled = interrupted or cancelled
+            elif type(request) in _ON_FILES:
+                answer, interrupted = await _work_on_files(request, io)
                 cancelled = interrupted or cancelled
             elif cancelled is not None and type(request) is Invoke:
                 answer = not_run(Attempt(), cancelled, io.clock, io.wall)
@@ -101,6 +121,20 @@ async def _commit(request: Commit, io: IO) -> tuple[Any, asyncio.CancelledError 
     loop = asyncio.get_running_loop()
     answer = _Answer(loop=loop)
     io.queue.submit_async(request.change, request.lane, loop, answer)
+    return await _seen_through(answer)
+
+
+async def _work_on_files(request: Request[Any], io: IO) -> tuple[Any, asyncio.CancelledError | None]:
+    """In a thread of its own; it is seen through to its end, as nobody may write there meanwhile."""
+    answer = _Answer(loop=asyncio.get_running_loop())
+    try:
+        answer_in_thread(lambda: io.carry_out(request), answer, "jumar-files")
+    except NotApplied:  # no thread is left
+        return io.carry_out(request), None
+    return await _seen_through(answer)
+
+
+async def _seen_through(answer: _Answer) -> tuple[Any, asyncio.CancelledError | None]:
     cancelled: asyncio.CancelledError | None = None
     while True:
         try:

@@ -216,6 +216,30 @@ def _file_late(attempt: Attempt) -> None:
         attempt.late()
 
 
+def answer_in_thread(work: Callable[[], Any], answer: asyncio.Future[Any], name: str) -> None:
+    """Do the work in a thread of its own, and answer its result, or its error, in the loop of `answer`."""
+    loop = asyncio.get_running_loop()
+
+    def whole() -> None:
+        value, error = None, None
+        try:
+            value = work()
+        except BaseException as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(settle, value, error)
+        except RuntimeError:  # the loop is gone, and with it whoever waited
+            return
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if error is None:
+            answer.set_result(value)
+        else:
+            answer.set_exception(error)
+
+    start(contextvars.copy_context(), whole, name)
+
+
 async def in_own_thread(work: Callable[[], T], name: str) -> T:
     """Work that may take as long as it likes, in a thread of its own: a pool would let only a few run at once."""
     loop = asyncio.get_running_loop()

@@ -12,7 +12,21 @@ from inspect import iscoroutine
 from typing import Any, TypeVar
 
 from jumar.core.limits import MAX_WORKERS
-from jumar.core.requests import Attempt, Commit, Fan, Flow, Invoke, Load, Now, Sleep
+from jumar.core.requests import (
+    Attempt,
+    Capture,
+    Commit,
+    Fan,
+    Flow,
+    Graft,
+    Invoke,
+    Load,
+    Now,
+    Occupy,
+    Request,
+    Restore,
+    Sleep,
+)
 from jumar.engine.io import IO
 from jumar.engine.scope import current_scope, this_thread
 from jumar.engine.threads import not_cancelled, not_run, run_body, start
@@ -57,6 +71,10 @@ def _now(request: Now, io: IO) -> Any:
 
 def _sleep(request: Sleep, io: IO) -> None:
     time.sleep(request.seconds)
+
+
+def _work_on_files(request: Request[Any], io: IO) -> Any:
+    return io.carry_out(request)
 
 
 def _invoke(request: Invoke, io: IO) -> Attempt:
@@ -165,4 +183,8 @@ _CARRY_OUT: dict[type, Callable[[Any, IO], Any]] = {
     Sleep: _sleep,
     Invoke: _invoke,
     Fan: _fan,
+    Occupy: _work_on_files,
+    Capture: _work_on_files,
+    Restore: _work_on_files,
+    Graft: _work_on_files,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from jumar.core.changes import Ack, Advance, CallChange, Ending, Guard, Refusal, Take
+from jumar.core.changes import Ack, Advance, CallChange, Ending, Guard, Hold, Refusal, Take
 from jumar.core.failures import short_message
 from jumar.core.phases import check_path, check_phase
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RequestRecord
@@ -25,6 +25,8 @@ def advance(
     after: CheckpointRecord | None = None,
     takes: tuple[Take, ...] = (),
     frees: tuple[int, ...] = (),
+    holds: tuple[Hold, ...] = (),
+    drops: tuple[int, ...] = (),
     phase: Phase | None = None,
     through: tuple[Phase, ...] = (),
 ) -> Flow[Ack]:
@@ -58,6 +60,8 @@ def advance(
     if through or takes or frees:
         # Apart, because Python builds a dict for a call that names more than fifteen arguments.
         change = replace(change, through=through, takes=takes, frees=frees)
+    if holds or drops:
+        change = replace(change, holds=holds, drops=drops)
     riders = live.take_riders()
     if riders is not None:
         change = _laden(change, riders)
@@ -146,4 +150,5 @@ def _laden(change: Advance, riders: Riders) -> Advance:
         artifacts=change.artifacts + riders.context,
         events=tuple(riders.events) + change.events,
         frees=change.frees + tuple(riders.frees),
+        drops=change.drops + tuple(riders.drops),
     )

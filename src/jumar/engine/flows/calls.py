@@ -20,7 +20,7 @@ from jumar.core.naming import call_id as call_id_of
 from jumar.core.naming import check_key
 from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Invoke
-from jumar.core.states import CallKind, CallState, EventKind, IdentityScope, Phase
+from jumar.core.states import CallKind, CallState, Effect, EventKind, IdentityScope, Phase
 from jumar.core.uncertain import RESOLUTION, Resolution
 from jumar.engine.flows.actions import named
 from jumar.engine.flows.advance import advance
@@ -183,7 +183,7 @@ def perform(call: Call) -> Flow[Any]:
         return (yield from make_read(call, 1, new=True))
     call.identity = named(call)
     with live.making(call.seq):
-        return (yield from make_effect(call, 1, new=True))
+        return (yield from _make(call, 1, new=True))
 
 
 def _only_asks(call: Call) -> None:
@@ -245,8 +245,7 @@ def _is_the_same(call: Call, record: CallRecord) -> bool:
 def _taken_up(call: Call, record: CallRecord) -> Flow[Any]:
     """A call whose record says that it has not ended."""
     if record.state in (CallState.PLANNED, CallState.AWAITING):
-        make = make_effect if needs_started(record.effect) else make_read
-        return (yield from make(call, record.attempt + 1, new=False))
+        return (yield from _make(call, record.attempt + 1, new=False))
     if record.state is CallState.UNCERTAIN:
         return (yield from _uncertain(call, record))
     raise call.live.stop(
@@ -262,9 +261,31 @@ def _uncertain(call: Call, record: CallRecord) -> Flow[Any]:
         settled = yield from settle_external(call, record.attempt, record, record.dispatch_by)
         if settled.known:
             return settled.value
+    if resolution is Resolution.PUT_BACK:
+        yield from _put_back(call, record)
     if call.policy.approval:
         raise (yield from ask_approval(call, record.attempt, new=False))
-    return (yield from make_effect(call, record.attempt + 1, new=False))
+    return (yield from _make(call, record.attempt + 1, new=False))
+
+
+def _put_back(call: Call, record: CallRecord) -> Flow[None]:
+    """The files of a write as they were before it; where a person is asked now, nobody is kept from them meanwhile."""
+    from jumar.engine.flows.putting_back import put_back_uncertain  # which a run without files never needs
+
+    yield from put_back_uncertain(call, record)
+    if call.policy.approval:
+        with call.live.lock:
+            call.live.ride().drops.append(call.seq)
+
+
+def _make(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
+    """Make a call in the way of its effect."""
+    effect = call.policy.effect
+    if effect is Effect.WRITE:
+        from jumar.engine.flows.writing import make_write  # which a run without files never needs
+
+        return make_write(call, attempt, new=new)
+    return (make_effect if needs_started(effect) else make_read)(call, attempt, new=new)
 
 
 def _prompt_changed(call: Call, record: CallRecord) -> None:

@@ -22,7 +22,15 @@ from jumar.core.uncertain import Ended, Judgement, judge
 from jumar.engine.flows.actions import frees_of, held, take_of
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.approving import ask_approval
-from jumar.engine.flows.outcomes import failure_of, how_ended, new_record, raised, record_failure, record_success
+from jumar.engine.flows.outcomes import (
+    drops_of,
+    failure_of,
+    how_ended,
+    new_record,
+    raised,
+    record_failure,
+    record_success,
+)
 from jumar.engine.flows.settling import note_given_up, note_uncertain, settle_external
 from jumar.engine.live import Wait
 from jumar.engine.logs import WARNING, log
@@ -245,8 +253,3 @@ def plan(call: Call, attempt: int, failure: Failure, *, new: bool) -> Flow[None]
         checksum=call.checksum(CallState.PLANNED, failure=failure),
     )
     yield from advance(call.live, changes=(change,), drops=drops_of(call))
-
-
-def drops_of(call: Call) -> tuple[int, ...]:
-    """What the advance gives up that ends a call, or puts it off: the paths of a write."""
-    return (call.seq,) if call.policy.effect is Effect.WRITE else ()

@@ -31,6 +31,7 @@ from jumar.errors import (
     JumarError,
     NotApplied,
     NotStorable,
+    PathRefused,
     ReplayDiverged,
 )
 
@@ -41,8 +42,9 @@ T = TypeVar("T")
 
 # Looking an enum member up by its class costs a fifth of a microsecond in Python 3.11.
 _DECISION, _SUCCEEDED = CallKind.DECISION, CallState.SUCCEEDED
+_READ, _WRITE = Effect.READ, Effect.WRITE
 # What Jumar itself makes of a call that a person, or another call, kept from being sent.
-_OWN, _OWN_MODULE = (CallRejected, IdentityConflict), CallRejected.__module__
+_OWN, _OWN_MODULE = (CallRejected, IdentityConflict, PathRefused), CallRejected.__module__
 _NOTHING_KEPT: tuple[Artifact, ...] = ()
 
 
@@ -62,8 +64,18 @@ def how_ended(call: Call, attempt: Attempt, wall_ms: int) -> tuple[Ended, Any]:
     return (Ended.PASSING if sorted_error.retried else Ended.LASTING), sorted_error
 
 
-def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_at: int, *, new: bool) -> Flow[Any]:
-    """Record that the call happened, with its result, in one advance; answers what the agent gets.
+def record_success(
+    call: Call,
+    attempt: int,
+    value: Any,
+    started_at: int,
+    ended_at: int,
+    *,
+    new: bool,
+    after: bytes | None = None,
+) -> Flow[Any]:
+    """Record that the call happened, with its result, in one advance; answers what the agent gets.  `after` is the
+    snapshot of the files that it has written.
 
     A result that cannot be stored does not undo what happened: the call is SUCCEEDED all the same, and the agent gets
     an error that names the place inside the result, now and on every replay.
@@ -83,8 +95,8 @@ def record_success(call: Call, attempt: int, value: Any, started_at: int, ended_
         # The value itself may say that it was none: a person's answer that is not of the tool's type.
         failure = exceptions.unstorable_result(value if isinstance(value, NotStorable) else not_storable(error))
         data, decoded = _text_of_a_model(policy.kind, value), None
-    yield from record_end(call, _SUCCEEDED, attempt, data, failure, usage, started_at, ended_at, new=new)
-    if not new and policy.effect is not Effect.READ:
+    yield from record_end(call, _SUCCEEDED, attempt, data, failure, usage, started_at, ended_at, new=new, after=after)
+    if not new and policy.effect is not _READ:
         call.live.ride_checkpoint_after(AFTER_TOOL, call.step)
     if failure is not None:
         raise raised(call, failure)
@@ -139,6 +151,7 @@ def record_end(
     planned: tuple[CallRecord, ...] = (),
     kept: tuple[Artifact, ...] = (),
     through: tuple[Phase, ...] = (),
+    after: bytes | None = None,
 ) -> Flow[Ack]:
     """The advance that records how a call ended; with it come the calls that a decision has `planned`, what is `kept`
     of their arguments, and the phases that the run passes through.
@@ -176,6 +189,7 @@ def record_end(
         started_at=started_at or None,
         ended_at=ended_at,
         checksum=checksum,
+        after=after,
     )
     frees = (call.seq,) if freed and call.identity is not None else ()
     return advance(
@@ -184,9 +198,15 @@ def record_end(
         changes=(change,),
         artifacts=artifacts,
         frees=frees,
+        drops=drops_of(call),
         phase=call.phase_after,
         through=through,
     )
+
+
+def drops_of(call: Call) -> tuple[int, ...]:
+    """What the advance gives up that ends a call, or puts it off: the paths of a write."""
+    return (call.seq,) if call.policy.effect is _WRITE else ()
 
 
 def reject(call: Call, attempt: int, request: RequestRecord, *, freed: bool) -> Flow[Exception]:
@@ -201,7 +221,8 @@ def reject(call: Call, attempt: int, request: RequestRecord, *, freed: bool) -> 
         ended_at=call.live.wall(),
         checksum=call.checksum(CallState.REJECTED, failure=failure),
     )
-    yield from advance(call.live, changes=(change,), frees=(call.seq,) if freed else (), phase=call.phase_after)
+    frees, drops = (call.seq,) if freed else (), drops_of(call)
+    yield from advance(call.live, changes=(change,), frees=frees, drops=drops, phase=call.phase_after)
     return raised(call, failure)
 
 

@@ -24,7 +24,7 @@ from jumar.core.states import CallState, Effect, ErrorClass, EventKind, RequestK
 from jumar.core.uncertain import over_at
 from jumar.core.verdicts import Happened, NotHappened, Unknown
 from jumar.engine.flows.advance import advance
-from jumar.engine.flows.outcomes import load, new_record, record_success, reject
+from jumar.engine.flows.outcomes import drops_of, load, new_record, record_success, reject
 from jumar.engine.live import Wait
 from jumar.engine.logs import WARNING, log
 from jumar.errors import JumarError, NotApplied, NotStorable
@@ -145,10 +145,13 @@ def _set_aside(call: Call, change: CallChange, back: CallChange | None, *, stops
     if stops:
         if back is not None:
             aside.changes.append(back)
+            aside.drops += drops_of(call) if back.state is CallState.PLANNED else ()
         return
     aside.changes.append(change)
     if freed and call.identity is not None:
         aside.frees.append(call.seq)
+    if change.state is CallState.FAILED:
+        aside.drops += drops_of(call)
     if change.state is CallState.UNCERTAIN:
         live.given_up.append(call)
 
@@ -304,6 +307,12 @@ def settle_given_up_call(call: Call, record: CallRecord) -> Flow[None]:
     if call.policy.effect is Effect.IDEMPOTENT:
         yield from _marked(call, record.attempt, CallState.FAILED, mark)
         return
+    if call.policy.effect is Effect.WRITE:
+        from jumar.engine.flows.putting_back import put_back_uncertain  # which a run without files never needs
+
+        yield from put_back_uncertain(call, record)
+        yield from _marked(call, record.attempt, CallState.FAILED, mark)
+        return
     while True:
         asked_at = live.clock()
         verdict = yield from _verdict(call, record.attempt, None)
@@ -348,7 +357,8 @@ def _marked(call: Call, attempt: int, state: CallState, mark: Failure | None, da
     )
     kept = () if data is None or name is None else (Artifact(name, data),)
     freed = state is CallState.FAILED and call.policy.effect is not Effect.IDEMPOTENT and call.identity is not None
-    yield from advance(call.live, changes=(change,), artifacts=kept, frees=(call.seq,) if freed else ())
+    frees, drops = (call.seq,) if freed else (), drops_of(call)
+    yield from advance(call.live, changes=(change,), artifacts=kept, frees=frees, drops=drops)
 
 
 def _wait(call: Call, number: int, attempt: Attempt | None, left_ms: int | None) -> Flow[BaseException]:

@@ -1,0 +1,91 @@
+"""Putting files back as they were before a write that did not come to a good end.
+
+A forced restore of what the write declared: whatever stands there now is in the restore's safety snapshot.  A path
+that cannot be put back (something else is in its place, or it is being changed again) leaves the call UNCERTAIN and its
+paths held, and the run waits: nobody is told that files are back which are not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jumar.core.records import CallRecord
+from jumar.core.requests import Flow, Restore, Sleep
+from jumar.core.states import EventKind
+from jumar.engine.flows.places import ended, taken
+from jumar.engine.live import LiveRun, Wait
+from jumar.engine.logs import WARNING, log
+from jumar.engine.scope import Branch
+from jumar.errors import IntegrityError, JumarError, WorkspaceError
+
+if TYPE_CHECKING:
+    from jumar.engine.flows.calls import Call
+
+_TRIES = 3  # restores, where files are changed again while they are put back
+_LOOK_SECONDS = 0.1
+
+
+def put_back(live: LiveRun, root: str, seq: int, call_id: str, before: bytes, branch: Branch | None) -> Flow[None]:
+    """Restore the snapshot `before` in a place that the caller has taken; raises where the run must wait for it."""
+    left = yield from restored(live, root, seq, call_id, before)
+    if left is not None:
+        reason = f"the files of {call_id} cannot be put back: {left}"
+        raise live.wait(Wait(reason, call_id, live.wall() + live.ttl_ms), branch)
+
+
+def restored(live: LiveRun, root: str, seq: int, call_id: str, before: bytes) -> Flow[str | None]:
+    """Restore the snapshot `before`; answers what could not be put back, or None."""
+    left: str | None = None
+    for number in range(_TRIES):
+        if number:
+            yield from Sleep(_LOOK_SECONDS)
+        live.check_lease()
+        try:
+            report: Any = yield from Restore(root, before, force=True, skip=True)
+        except IntegrityError as error:
+            raise live.stop(error) from error
+        except WorkspaceError as error:
+            left = error.what
+            continue
+        except JumarError as error:
+            raise live.stop(error) from error
+        live.progress_at = live.clock()
+        left = _left(report)
+        if left is None:
+            live.ride_event(EventKind.PUT_BACK, seq, f"{len(report.paths)} paths")
+            log(WARNING, live.run_id, call_id, "its files are put back (%d paths)", len(report.paths))
+            return None
+    live.ride_event(EventKind.PUT_BACK, seq, "incomplete")
+    log(WARNING, live.run_id, call_id, "its files could not be put back: %s", left)
+    return left
+
+
+def _left(report: Any) -> str | None:
+    from jumar.core.restoring import Outcome
+
+    if report.complete:
+        return None
+    stuck = [each for each in report.paths if each.outcome in (Outcome.CONFLICT, Outcome.FAILED)]
+    more = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    return f"{stuck[0].text} ({stuck[0].reason}){more}"
+
+
+def put_back_uncertain(call: Call, record: CallRecord) -> Flow[None]:
+    """Put the files of a write back that may have been cut off, by another process or earlier in this one."""
+    live, root = call.live, call.live.run.workspace
+    if record.before is None or root is None:
+        raise live.stop(IntegrityError(f"what the files were like before {record.call_id} is not recorded"))
+    yield from ended(live, live.io.going_on.get((live.run_id, record.seq, record.attempt)), call.branch, call.call_id)
+    place = yield from _taken(live, root, record, call.branch)
+    try:
+        yield from put_back(live, root, record.seq, record.call_id, record.before, call.branch)
+    finally:
+        place.leave()
+    live.io.going_on.pop((live.run_id, record.seq, record.attempt), None)
+
+
+def _taken(live: LiveRun, root: str, record: CallRecord, branch: Branch | None) -> Flow[Any]:
+    try:
+        return (yield from taken(live, root, record.seq, (), branch, record.call_id, record.before))
+    except JumarError as error:
+        raise live.stop(error) from error
