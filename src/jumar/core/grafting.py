@@ -173,12 +173,21 @@ class _Graft:
         if skip.reason in _BEFORE_RULES:
             folder = skip.path.rpartition(b"/")[0]
             return not _lies_in(folder, self._gone) and not (
-                self._named(skip.path) and self._boundary.would_capture(folder, True)
+                self._leads_to(skip.path) and self._boundary.would_capture(folder, True)
             )
         if skip.path in self._remade and skip.reason not in LACKING:
             return False  # a folder has come in its place
         folders = (False,) if skip.reason in _NEVER_FOLDERS else (True, False)
         return any(self._stands(skip.path, is_dir) for is_dir in folders)
+
+    def _leads_to(self, path: bytes) -> bool:
+        """Whether the part looked at a path, be it on the way."""
+        reach: Reach | None = self._reach
+        for name in path.split(b"/"):
+            if reach is None or reach.matched:
+                break
+            reach = reach.into(name)
+        return reach is not None
 
     def _skip_counts(self, skip: Skipped) -> bool:
         if _lies_in(skip.path, self._stale):
