@@ -71,7 +71,7 @@ def test_a_mistyped_option_is_told_what_it_may_have_been(harness: Harness) -> No
     assert "Did you mean retries=?" in caught.value.hint
 
 
-@pytest.mark.parametrize("option", ["config", "durability", "budget"])
+@pytest.mark.parametrize("option", ["durability", "budget"])
 def test_a_harness_option_of_a_later_version_is_refused_everywhere(harness: Harness, option: str) -> None:
     called: list[int] = []
 

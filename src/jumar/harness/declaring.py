@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
+from jumar.core.naming import check_name
+from jumar.engine.policy import Fingerprint
 from jumar.errors import UnknownAgent, UsageError
 from jumar.harness.agents import AgentSpec, agent_spec
-from jumar.harness.binding import caller_names
-from jumar.harness.options import refuse_later, several
+from jumar.harness.binding import caller_names, has_signature
+from jumar.harness.options import refuse_later, seconds, several
 from jumar.harness.tools import Tool, ToolOptions, ToolSpec, decorated, spec_of
 
 Q = ParamSpec("Q")
@@ -22,6 +25,7 @@ class Declaring:
     def __init__(self) -> None:
         self._agents: dict[str, AgentSpec] = {}
         self._tools: dict[str, ToolSpec] = {}
+        self._fingerprints: dict[str, Fingerprint] = {}
 
     @property
     def agents(self) -> dict[str, AgentSpec]:
@@ -57,6 +61,29 @@ class Declaring:
         self._tools.setdefault(spec.name, spec)
         if self not in spec.harnesses:
             spec.harnesses.append(self)
+
+    def fingerprint(self, name: str, *, timeout: float = 10.0) -> Callable[[F], F]:
+        """Decorate a function without arguments that tells, as small JSON, the state of something outside: the version
+        of a schema, the revision that a service runs.
+
+        It is read with each snapshot that a checkpoint keeps, and compared when the run is resumed; what has changed
+        is told in the brief, or the resume refused (`Harness(drift="refuse")`).  One that raises, answers more than
+        4 KiB, or takes longer than `timeout` seconds, counts as unknown.
+        """
+        check_name("a fingerprint", name)
+        limit = seconds("timeout", timeout, zero=False)
+
+        def decorate(function: F) -> F:
+            if name in self._fingerprints:
+                raise UsageError(f"two fingerprints are called {name}", hint="Give one of them another name.")
+            if not callable(function) or inspect.iscoroutinefunction(function):
+                raise UsageError(f"the fingerprint {name} is no plain function")
+            if not has_signature(function) or any(map(_is_needed, inspect.signature(function).parameters.values())):
+                raise UsageError(f"the fingerprint {name} needs arguments", hint="It is called without any.")
+            self._fingerprints[name] = Fingerprint(function, 10.0 if limit is None else limit)
+            return function
+
+        return decorate
 
     @overload
     def agent(self, function: F, /) -> F: ...
@@ -146,3 +173,8 @@ class Declaring:
             f"this harness has no agent {name}",
             hint=f"Decorate it with @harness.agent, in a module that is imported. Known agents: {known}.",
         )
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    is_open = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and not is_open
