@@ -141,13 +141,18 @@ class Store(Protocol):
         was undone and nobody has taken the name since."""
         ...
 
+    def shared(self, run_no: int, seq: int) -> bool:
+        """Whether another run counts on what a call did: one that was given its result, because both ask for the action
+        of one name in the whole store, or a fork that has a copy of the call."""
+        ...
+
     def holds(self, workspace: str, path: bytes) -> list[HoldRecord]:
-        """Who holds this path of a workspace, one above or one below it."""
+        """Who holds this path of a workspace, one above or one below it, in the order of the paths."""
         ...
 
     def artifact(self, run_no: int, digest: bytes) -> bytes | None:
-        """The bytes a run keeps under this digest, or, where it is a fork, the run it was made from; IntegrityError where
-        they no longer have it."""
+        """The bytes a run keeps under this digest, or, where it is a fork, the run it was made from; IntegrityError
+        where they are damaged."""
         ...
 
     def checkpoints(self, run_no: int) -> list[CheckpointRecord]:

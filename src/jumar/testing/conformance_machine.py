@@ -231,7 +231,9 @@ class StoreMachine(RuleBasedStateMachine):
         return replace(run, run_no=self._our_number(run.run_no))
 
     def _held(self, name: IdentityRecord | None) -> IdentityRecord | None:
-        return None if name is None else replace(name, run_no=self._our_number(name.run_no))
+        if name is None or name.run_no == 0:  # nobody's
+            return name
+        return replace(name, run_no=self._our_number(name.run_no))
 
     def _our_number(self, run_no: int) -> int:
         return next((ours for ours, theirs in self.numbers.items() if theirs == run_no), -1)

@@ -8,36 +8,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from jumar.core.call_states import CALL_STATES, ENDED
-from jumar.core.changes import Ack, Advance, CallChange, Claim, Claimed, Create, Guard, Renew, Take
+from jumar.core.changes import Ack, Advance, CallChange, Claim, Claimed, Create, Ending, Guard, Renew
 from jumar.core.checksums import checkpoint_checksum
 from jumar.core.phases import FINAL, PHASES, STATUSES
 from jumar.core.records import (
     CallRecord,
     CheckpointRecord,
     EventRecord,
-    IdentityRecord,
     LeaseTime,
     RequestRecord,
     RunRecord,
 )
-from jumar.core.states import CallState, Control, Effect, EventKind, IdentityScope, Phase, Status
+from jumar.core.states import CallState, Control, Effect, EventKind, Phase, Status, Verdict
 from jumar.errors import StoreError
-
-Names: TypeAlias = dict[tuple[int | None, str], IdentityRecord]  # by the run within which one reaches, None for all
-
-
-class Refused(Exception):
-    """A guard did not hold."""
-
-    def __init__(self, guard: Guard, why: str) -> None:
-        super().__init__(why)
-        self.guard = guard
+from jumar.testing.conformance_rules_taking import Refused, Taken, give_and_take, hold
 
 
 class RunRows:
@@ -109,6 +99,7 @@ def created(new: Create, run_no: int, now: LeaseTime) -> RunRows:
             error_message=None,
             created_at=new.at,
             updated_at=new.at,
+            workspace=new.workspace,
         )
     )
     run.artifacts[new.input.digest] = new.input.data
@@ -116,7 +107,7 @@ def created(new: Create, run_no: int, now: LeaseTime) -> RunRows:
     return run
 
 
-def claimed(run: RunRows, claim: Claim, now: LeaseTime) -> Claimed:
+def claimed(run: RunRows, claim: Claim, now: LeaseTime, held: Taken) -> Claimed:
     """Take the run's lease."""
     before = run.record
     if _is_live(before, now):
@@ -125,6 +116,10 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime) -> Claimed:
         raise Refused(Guard.ENDED, "the run has ended")
     if claim.epoch is not None and claim.epoch != before.epoch:
         raise Refused(Guard.VERSION, "the run has been claimed since")
+    if claim.version is not None and claim.version != before.version:
+        raise Refused(Guard.VERSION, "the run has gone on since")
+    if claim.intent is not None and before.intent is not None:
+        raise Refused(Guard.TRANSITION, "a rollback is under way")
     its_time_has_come = before.wake_at is not None and before.wake_at <= claim.at
     may_go_on = claim.early or its_time_has_come or before.control is not Control.NONE
     if before.status is Status.WAITING and not may_go_on:
@@ -132,6 +127,7 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime) -> Claimed:
     if not claim.statuses >> before.status & 1:
         raise Refused(Guard.TRANSITION, "a run of this status is not to be claimed")
     epoch = before.epoch + 1
+    is_spent = before.status in FINAL or (claim.resumes and before.control is Control.PAUSE)
     run.record = replace(
         before,
         owner=claim.owner,
@@ -139,7 +135,8 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime) -> Claimed:
         boot=now.boot,
         lease_until=now.ms + claim.ttl_ms,
         status=Status.RUNNING,
-        control=Control.NONE if claim.resumes and before.control is Control.PAUSE else before.control,
+        control=Control.NONE if is_spent else before.control,
+        intent=before.intent if claim.intent is None else claim.intent,
         wake_at=None,
         waiting_on=None,
         error_class=None,
@@ -154,6 +151,11 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime) -> Claimed:
     for call in sorted(marked, key=lambda call: call.seq):
         run.calls[call.seq] = call
         run.tell(EventKind.CALL_UNCERTAIN, claim.at, call.seq, epoch, f"attempt {call.attempt}")
+    if claim.intent is not None:
+        run.tell(EventKind.ROLLBACK_STARTED, claim.at, None, epoch)
+    for wanted in claim.holds:
+        if not hold(held.holds, before, wanted):
+            raise Refused(Guard.HOLD, "another holds a path that the rollback needs")
     for change in claim.reopens:
         change_call(run, change, run.record.version)
         run.tell(EventKind.REOPENED, claim.at, change.seq, epoch)
@@ -182,8 +184,8 @@ def check_lease(run: RunRecord, change: Advance | Renew, now: LeaseTime) -> None
         raise Refused(Guard.LEASE, "the lease ran out")
 
 
-def advanced(run: RunRows, advance: Advance, now: LeaseTime, asked: Collection[str], names: Names) -> Ack:
-    """Make an advance; `asked` are the ids of all requests there are, `names` all names that are held."""
+def advanced(run: RunRows, advance: Advance, now: LeaseTime, asked: Collection[str], held: Taken) -> Ack:
+    """Make an advance; `asked` are the ids of all requests there are, `held` all names and paths that are."""
     before = run.record
     _check_advance(before, advance, now)
     version = before.version + 1
@@ -195,9 +197,13 @@ def advanced(run: RunRows, advance: Advance, now: LeaseTime, asked: Collection[s
         lease_until=now.ms + advance.ttl_ms,
         updated_at=advance.at,
     )
-    for seq in advance.frees:
-        free(names, before.run_no, seq)
-    taken = tuple(wanted.seq for wanted in advance.takes if not _take(names, before, wanted))
+    if advance.head is not None or advance.settles:
+        _end_rollback(run, advance)
+    taken = give_and_take(held, before, advance)
+    if advance.intent is not None:
+        if run.record.intent is None:
+            raise Refused(Guard.TRANSITION, "there is no intent to be replaced")
+        run.record = replace(run.record, intent=advance.intent)
     for record in advance.calls:
         _add_call(run, record, version, record.seq in taken)
     for change in advance.changes:
@@ -212,27 +218,29 @@ def advanced(run: RunRows, advance: Advance, now: LeaseTime, asked: Collection[s
             run.checkpoints.setdefault(place, replace(placed, checksum=checkpoint_checksum(placed)))
     for request in advance.requests:
         _ask(run, request, asked)
+    run.requests = [
+        replace(request, verdict=Verdict.WITHDRAWN, answered_at=advance.at)
+        if request.request_id in advance.withdraws and request.verdict is None
+        else request
+        for request in run.requests
+    ]
     run.events.extend(advance.events)
+    if advance.head is not None:
+        _nothing_open(run, Status.RUNNING)
     if advance.ending is not None:
-        _leave(run, advance)
+        _nothing_open(run, advance.ending.status)
+        _leave(run, advance.ending)
     return run.ack(taken=taken)
 
 
-def _take(names: Names, run: RunRecord, wanted: Take) -> bool:
-    """Take a name for a call, unless it is another's."""
-    place = (None if wanted.scope is IdentityScope.STORE else run.run_no, wanted.key)
-    holder = names.get(place)
-    mine = (run.run_no, wanted.seq)
-    if holder is not None and (holder.run_no, holder.call_seq) not in (mine, wanted.instead_of):
-        return False
-    names[place] = IdentityRecord(wanted.scope, wanted.key, run.run_no, run.run_id, wanted.seq, wanted.args_digest)
-    return True
-
-
-def free(names: Names, run_no: int, seq: int) -> None:
-    """Give up all the names of a call."""
-    for place in [place for place, held in names.items() if (held.run_no, held.call_seq) == (run_no, seq)]:
-        del names[place]
+def _end_rollback(run: RunRows, advance: Advance) -> None:
+    """The intent is gone; with a head, another generation begins."""
+    run.record = replace(run.record, intent=None)
+    if advance.ending is None:  # the run goes on as if it had just been claimed
+        run.record = _standing(run.record, Ending(status=Status.RUNNING))
+    if advance.head is not None:
+        line = (*run.record.line, (run.record.version, advance.head.base))
+        run.record = replace(run.record, generation=run.record.generation + 1, line=line)
 
 
 def _ask(run: RunRows, request: RequestRecord, asked: Collection[str]) -> None:
@@ -255,17 +263,22 @@ def _check_advance(run: RunRecord, advance: Advance, now: LeaseTime) -> None:
     ending = advance.ending
     if ending is not None and (run.control, run.answers) != (advance.control, advance.answers):
         raise Refused(Guard.NEWS, "an order or an answer has come")
+    if advance.head is not None or advance.settles:
+        if run.intent is None:
+            raise Refused(Guard.TRANSITION, "there is no rollback to be ended")
+        return
     after = advance.through[0] if advance.through else advance.phase
-    stays = after is run.phase and run.phase is not Phase.STOPPED
-    if not stays and after not in PHASES[run.phase]:
+    if after is not run.phase and after not in PHASES[run.phase]:
         raise Refused(Guard.TRANSITION, "the phase does not allow it")
     if ending is not None and ending.status not in STATUSES[Status.RUNNING]:
         raise Refused(Guard.TRANSITION, "the status does not allow it")
+    if ending is not None and ending.status in FINAL and run.intent is not None:
+        raise Refused(Guard.TRANSITION, "no run ends in the middle of a rollback")
 
 
 _KEPT = (
     *("result", "result_artifact", "usage", "boot", "dispatch_by", "started_at", "checksum"),
-    *("identity", "identity_scope"),
+    *("identity", "identity_scope", "before", "after", "undone"),
 )
 
 
@@ -302,18 +315,23 @@ def change_call(run: RunRows, change: CallChange, version: int) -> None:
     )
 
 
-def _leave(run: RunRows, advance: Advance) -> None:
-    ending = advance.ending
-    assert ending is not None
+def _nothing_open(run: RunRows, status: Status) -> None:
     if any(call.state is CallState.STARTED for call in run.calls.values()):
         raise Refused(Guard.TRANSITION, "a call is started")
-    if ending.status is Status.COMPLETED and any(call.state is CallState.UNCERTAIN for call in run.calls.values()):
+    if status is Status.COMPLETED and any(call.state is CallState.UNCERTAIN for call in run.calls.values()):
         raise Refused(Guard.TRANSITION, "a call is uncertain")
-    run.record = replace(
-        run.record,
+
+
+def _leave(run: RunRows, ending: Ending) -> None:
+    run.record = _standing(run.record, ending)
+    if ending.status is not Status.RUNNING:
+        run.record = replace(run.record, owner=None, lease_until=0)
+
+
+def _standing(run: RunRecord, ending: Ending) -> RunRecord:
+    return replace(
+        run,
         status=ending.status,
-        owner=None,
-        lease_until=0,
         wake_at=ending.wake_at,
         waiting_on=ending.waiting_on,
         output_digest=ending.output_digest,

@@ -8,10 +8,11 @@ from jumar.core.call_states import CALL_STATES
 from jumar.core.changes import Ack, Answer, Guard, Order
 from jumar.core.phases import FINAL
 from jumar.core.states import EventKind, Status, Verdict
-from jumar.testing.conformance_rules import Names, Refused, RunRows, change_call, free
+from jumar.testing.conformance_rules import RunRows, change_call
+from jumar.testing.conformance_rules_taking import Refused, Taken, drop, free
 
 
-def answered(run: RunRows, answer: Answer, names: Names) -> Ack:
+def answered(run: RunRows, answer: Answer, taken: Taken) -> Ack:
     """Answer a request of the run's, and wake the run; or settle its call where the run has ended for good."""
     places = [place for place, request in enumerate(run.requests) if request.request_id == answer.request_id]
     open_to = (None,) if answer.epoch is None else (None, Verdict.NOT_HAPPENED)
@@ -33,20 +34,21 @@ def answered(run: RunRows, answer: Answer, names: Names) -> Ack:
     if before.status is Status.WAITING:
         run.record = replace(run.record, status=Status.QUEUED, wake_at=None, waiting_on=None)
     if before.status in FINAL:
-        _settle(run, answer, asked.call_seq, names)
+        _settle(run, answer, asked.call_seq, taken)
     run.tell(EventKind.ANSWERED, answer.at, asked.call_seq, before.epoch, answer.verdict.label)
     return run.ack()
 
 
-def _settle(run: RunRows, answer: Answer, seq: int, names: Names) -> None:
+def _settle(run: RunRows, answer: Answer, seq: int, taken: Taken) -> None:
     change = answer.settles
     if change is not None:
         call = run.calls.get(change.seq)
         if call is None or change.state not in CALL_STATES[call.state]:
             return
         change_call(run, change, run.record.version)
+        drop(taken.holds, run.record.run_no, seq)
     if answer.frees:
-        free(names, run.record.run_no, seq)
+        free(taken.names, run.record.run_no, seq)
 
 
 def ordered(run: RunRows, order: Order) -> Ack:

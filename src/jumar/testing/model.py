@@ -23,6 +23,7 @@ from jumar.core.changes import (
     Claim,
     Claimed,
     Create,
+    Fork,
     Guard,
     Order,
     Outcome,
@@ -36,6 +37,7 @@ from jumar.core.records import (
     CallRecord,
     CheckpointRecord,
     EventRecord,
+    HoldRecord,
     IdentityRecord,
     LeaseTime,
     RequestRecord,
@@ -45,8 +47,6 @@ from jumar.core.states import CallKind, CallState, Control, IdentityScope, Reque
 from jumar.core.store import Finding, Inspection, RunFilter
 from jumar.errors import StoreError, StoreUnavailable
 from jumar.testing.conformance_rules import (
-    Names,
-    Refused,
     RunRows,
     advanced,
     check_lease,
@@ -55,7 +55,9 @@ from jumar.testing.conformance_rules import (
     fits,
     was_created_by,
 )
+from jumar.testing.conformance_rules_forking import forked, was_forked_by
 from jumar.testing.conformance_rules_operators import answered, ordered
+from jumar.testing.conformance_rules_taking import Refused, Taken, overlapping
 
 T = TypeVar("T")
 
@@ -66,7 +68,7 @@ class ModelStore:
     def __init__(self, clock: Callable[[], LeaseTime]) -> None:
         self._clock = clock
         self._runs: list[RunRows] = []
-        self._names: Names = {}
+        self._taken = Taken()
         self._closed = False
 
     # --- Writing. ---
@@ -81,20 +83,22 @@ class ModelStore:
             return StoreError("the change holds what no store can keep")
         if isinstance(change, Create):
             return self._create(change)
+        if isinstance(change, Fork):
+            return self._fork(change)
         run = self._find(change)
         if run is None:
             # A request is looked up before its run is.
             missing = Guard.ANSWERED if isinstance(change, Answer) else Guard.NOT_FOUND
             return Refusal(Guard.LEASE if isinstance(change, Renew) else missing, "there is no such run")
-        changed, names = run.copy(), dict(self._names)
+        changed, taken = run.copy(), self._taken.copy()
         try:
-            outcome = self._applied(changed, change, names)
+            outcome = self._applied(changed, change, taken)
         except Refused as refused:
             return Refusal(refused.guard, str(refused), run.record)
         except StoreError as error:
             return error
         self._runs[self._runs.index(run)] = changed
-        self._names = names
+        self._taken = taken
         return outcome
 
     def _find(self, change: Claim | Advance | Renew | Answer | Order) -> RunRows | None:
@@ -105,20 +109,20 @@ class ModelStore:
     def _numbered(self, run_no: int) -> RunRows | None:
         return next((run for run in self._runs if run.record.run_no == run_no), None)
 
-    def _applied(self, run: RunRows, change: Claim | Advance | Renew | Answer | Order, names: Names) -> Outcome:
+    def _applied(self, run: RunRows, change: Claim | Advance | Renew | Answer | Order, taken: Taken) -> Outcome:
         now = self._clock()
         if isinstance(change, Claim):
-            return claimed(run, change, now)
+            return claimed(run, change, now, taken)
         if isinstance(change, Advance):
             asked = {request.request_id for other in self._runs for request in other.requests}
-            return advanced(run, change, now, asked, names)
+            return advanced(run, change, now, asked, taken)
         if isinstance(change, Renew):
             check_lease(run.record, change, now)
             run.record = replace(run.record, lease_until=now.ms + change.ttl_ms)
             return run.ack()
         if isinstance(change, Order):
             return ordered(run, change)
-        return answered(run, change, names)
+        return answered(run, change, taken)
 
     def _create(self, new: Create) -> Outcome:
         for run in self._runs:
@@ -126,6 +130,20 @@ class ModelStore:
                 return Refusal(Guard.EXISTS, "this run is already there", run.record)
         run = created(new, len(self._runs) + 1, self._clock())
         self._runs.append(run)
+        return run.ack()
+
+    def _fork(self, fork: Fork) -> Outcome:
+        source = self._numbered(fork.source_no)
+        if source is None:
+            return Refusal(Guard.NOT_FOUND, "there is no such run")
+        there = next((run.record for run in self._runs if run.record.run_id == fork.run_id), None)
+        taken = self._taken.copy()
+        try:
+            run = forked(source, fork, len(self._runs) + 1, taken, there)
+        except Refused as refused:
+            return Refusal(refused.guard, str(refused), source.record)
+        self._runs.append(run)
+        self._taken = taken
         return run.ack()
 
     # --- Looking. ---
@@ -138,6 +156,11 @@ class ModelStore:
             if made is None or not was_created_by(made.record, change):
                 return None
             return Ack(made.record.run_no, 0, 0 if change.owner is None else 1)
+        if isinstance(change, Fork):
+            source = self._numbered(change.source_no)
+            ours = source is not None and was_forked_by(self.run(change.run_id), source.record, change)
+            number = next((run.record.run_no for run in self._runs if run.record.run_id == change.run_id), 0)
+            return Ack(number, change.version + 1, 0) if ours else None
         run = self._find(change)
         if run is None:
             return None if isinstance(change, Claim) else Refusal(Guard.NOT_FOUND, "there is no such run")
@@ -153,8 +176,9 @@ class ModelStore:
         if run.record.epoch != change.epoch:
             return Refusal(Guard.LEASE, "the run has been taken over", run.record)
         if isinstance(change, Advance) and run.record.version > change.version:
-            waiting = [seq for seq, call in run.calls.items() if call.state is CallState.AWAITING]
-            return run.ack(change.version + 1, tuple(take.seq for take in change.takes if take.seq in waiting))
+            waiting = {seq for seq, call in run.calls.items() if call.state is CallState.AWAITING}
+            wanted = {take.seq for take in change.takes} | {path.seq for path in change.holds}
+            return run.ack(change.version + 1, tuple(sorted(wanted & waiting)))
         return None
 
     def now(self) -> LeaseTime:
@@ -217,15 +241,30 @@ class ModelStore:
     def identity(self, scope: IdentityScope, run_no: int, key: str) -> IdentityRecord | None:
         """See `Store.identity`."""
         self._open()
-        return self._names.get((None if scope is IdentityScope.STORE else run_no, key))
+        return self._taken.names.get((None if scope is IdentityScope.STORE else run_no, key))
+
+    def holds(self, workspace: str, path: bytes) -> list[HoldRecord]:
+        """See `Store.holds`."""
+        self._open()
+        held = overlapping(self._taken.holds, workspace, path)
+        return sorted(held, key=lambda holder: (holder.path, holder.run_no, holder.call_seq))
 
     def artifact(self, run_no: int, digest: bytes) -> bytes | None:
         """See `Store.artifact`."""
-        return self._of(run_no, lambda run: run.artifacts.get(digest), None)
+        run = self._numbered(run_no)
+        while run is not None and digest not in run.artifacts:
+            origin = run.record.forked_from
+            run = next((other for other in self._runs if other.record.run_id == origin), None)
+        return self._of(run_no, lambda _: None if run is None else run.artifacts[digest], None)
 
     def checkpoints(self, run_no: int) -> list[CheckpointRecord]:
         """See `Store.checkpoints`."""
         return self._of(run_no, lambda run: [run.checkpoints[version] for version in sorted(run.checkpoints)], [])
+
+    def last_snapshot(self, run_no: int) -> CheckpointRecord | None:
+        """See `Store.last_snapshot`."""
+        with_trees = [kept for kept in self.checkpoints(run_no) if kept.tree is not None]
+        return with_trees[-1] if with_trees else None
 
     def requests(self, run_no: int, call_seq: int | None = None, *, unanswered: bool = False) -> list[RequestRecord]:
         """See `Store.requests`."""
@@ -275,8 +314,8 @@ class ModelStore:
         }
         return [
             Finding(f"name {name.key}", "is held by no call that carries it", name.run_id)
-            for name in self._names.values()
-            if (name.scope, name.key, name.run_no, name.call_seq) not in carried
+            for name in self._taken.names.values()
+            if name.run_no != 0 and (name.scope, name.key, name.run_no, name.call_seq) not in carried
         ]
 
     def close(self) -> None:

@@ -18,11 +18,22 @@ _AFTER_SLASH = b"0"  # the byte that follows b"/"
 
 def take(connection: sqlite3.Connection, run_no: int, wanted: Hold) -> bool:
     """Hold a path for a call of the run; False where another call, of this run or of another, is in the way."""
-    for holder in overlapping(connection, wanted.workspace, wanted.path):
-        if (holder.run_no, holder.call_seq) != (run_no, wanted.seq):
-            return False
-    connection.execute(SQL["hold_insert"], (wanted.workspace, wanted.path, run_no, wanted.seq))
+    if not is_free(connection, run_no, wanted):
+        return False
+    insert(connection, run_no, wanted)
     return True
+
+
+def is_free(connection: sqlite3.Connection, run_no: int, wanted: Hold) -> bool:
+    """Whether no other call than this one is in the way."""
+    mine = (run_no, wanted.seq)
+    found = overlapping(connection, wanted.workspace, wanted.path)
+    return all((holder.run_no, holder.call_seq) == mine for holder in found)
+
+
+def insert(connection: sqlite3.Connection, run_no: int, wanted: Hold) -> None:
+    """Hold a path that is free."""
+    connection.execute(SQL["hold_insert"], (wanted.workspace, wanted.path, run_no, wanted.seq))
 
 
 def drop(connection: sqlite3.Connection, run_no: int, seq: int) -> None:

@@ -84,6 +84,8 @@ def _identities(reader: sqlite3.Connection) -> Iterator[Finding]:
     while rows := reader.execute(SQL["every_identity"], (last,)).fetchall():
         for identity_no, scope_run, key, run_no, seq, run_id, call_id, carried, scope in rows:
             last = identity_no
+            if run_no == 0:  # nobody's: its action was undone
+                continue
             if call_id is None:
                 yield Finding(
                     f"name {key}", f"is held by call number {seq} of run number {run_no}, which is not there", run_id

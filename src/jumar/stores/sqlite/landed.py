@@ -32,9 +32,7 @@ def landed(connection: sqlite3.Connection, change: Change) -> Outcome | None:
     if isinstance(change, Create):
         return _create(connection, change)
     if isinstance(change, Fork):
-        run = run_by_id(connection, change.run_id)
-        ours = run is not None and run.forked_from is not None and run.created_at == change.at
-        return Ack(run.run_no, run.version, 0) if run is not None and ours else None
+        return _fork(connection, change)
     if isinstance(change, Claim):
         run = run_by_id(connection, change.run_id)
         return None if run is None or run.owner != change.owner else Claimed(run, True, 0)
@@ -65,6 +63,15 @@ def _create(connection: sqlite3.Connection, change: Create) -> Outcome | None:
     return Ack(run.run_no, 0, 0 if change.owner is None else 1)
 
 
+def _fork(connection: sqlite3.Connection, change: Fork) -> Outcome | None:
+    """A fork is known by the run it was made from, by what its line begins with, and by its time."""
+    run, source = run_by_id(connection, change.run_id), run_by_no(connection, change.source_no)
+    if run is None or source is None or (run.forked_from, run.created_at) != (source.run_id, change.at):
+        return None
+    version = change.version + 1
+    return Ack(run.run_no, version, 0) if (version, change.base) in run.line else None
+
+
 def _order(connection: sqlite3.Connection, change: Order) -> Outcome | None:
     """Whether the control is as high as ordered; by whose order does not matter."""
     run = run_by_id(connection, change.run_id)
@@ -74,8 +81,8 @@ def _order(connection: sqlite3.Connection, change: Order) -> Outcome | None:
 
 
 def _advance(connection: sqlite3.Connection, change: Advance, run: RunRecord) -> Outcome | None:
-    """Only the holder of an epoch counts its versions up, so the version says it all.  A call whose name, or whose paths, another
-    held was written AWAITING, and stays so until its own driver has heard of that.
+    """Only the holder of an epoch counts its versions up, so the version says it all.  A call whose name, or whose
+    paths, another held was written AWAITING, and stays so until its own driver has heard of that.
     """
     if run.version <= change.version:
         return None

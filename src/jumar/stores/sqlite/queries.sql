@@ -16,7 +16,8 @@ RETURNING run_no;
 UPDATE run
 SET owner = :owner, epoch = epoch + 1, boot = :boot, lease_until = :lease_until, status = 1, wake_at = NULL,
     waiting_on = NULL, error_class = NULL, error_type = NULL, error_message = NULL, failed_calls = NULL,
-    control = CASE WHEN :resumes AND control = 1 THEN 0 ELSE control END, intent = coalesce(:intent, intent), updated_at = :at
+    control = CASE WHEN (1 << status) & :final <> 0 OR (:resumes AND control = 1) THEN 0 ELSE control END,
+    intent = coalesce(:intent, intent), updated_at = :at
 WHERE run_id = :run_id
   AND (1 << status) & :statuses <> 0
   AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
@@ -59,7 +60,7 @@ SET version = version + 1, phase = :phase, step = :step, status = :status, owner
 WHERE run_no = :run_no AND owner = :owner AND epoch = :epoch AND version = :version AND boot = :boot
   AND lease_until > :now AND status = 1
   AND (1 << phase) & :phase_before <> 0 AND (1 << status) & :status_before <> 0
-  AND control = :control AND answers = :answers
+  AND control = :control AND answers = :answers AND (intent IS NULL OR NOT :is_final)
 RETURNING control, answers;
 
 -- name: run_rebase
@@ -76,7 +77,7 @@ WHERE run_no = :run_no AND owner = :owner AND epoch = :epoch AND version = :vers
 RETURNING control, answers;
 
 -- name: run_intent
-UPDATE run SET intent = ? WHERE run_no = ?;
+UPDATE run SET intent = ? WHERE run_no = ? AND intent IS NOT NULL;
 
 -- name: run_fork
 INSERT INTO run (run_id, reversed_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot,
@@ -97,11 +98,17 @@ SELECT ?, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attemp
        args_digest, args, args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by,
        started_at, ended_at, started_version, ended_version, checksum, over_at, identity, identity_scope,
        before, after, undone
-FROM call WHERE run_no = ? AND seq = ?;
+FROM call WHERE run_no = ? AND seq = ? AND state IN (3, 4, 6, 7);
 
 -- name: fork_name
 INSERT INTO identity (scope_run, key, run_no, call_seq, args_digest, undone)
-SELECT ?1, key, ?1, call_seq, args_digest, undone FROM identity WHERE run_no = ?2 AND call_seq = ?3 AND scope_run = ?2;
+SELECT :run_no, key, :run_no, call_seq, args_digest, undone FROM identity
+WHERE run_no = :source_no AND call_seq = :seq AND scope_run = :source_no;
+
+-- name: fork_names_undone
+INSERT INTO identity (scope_run, key, run_no, call_seq, args_digest, undone)
+SELECT :run_no, key, 0, 0, args_digest, undone FROM identity WHERE scope_run = :source_no AND undone > 0
+ON CONFLICT (scope_run, key) DO NOTHING;
 
 -- name: fork_checkpoint
 INSERT INTO checkpoint (run_no, version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum,
@@ -207,7 +214,8 @@ RETURNING run_no, version, epoch, control, answers;
 
 -- name: identity_take
 INSERT INTO identity (scope_run, key, run_no, call_seq, args_digest, undone)
-VALUES (:scope_run, :key, :run_no, :call_seq, :args_digest, :undone)
+SELECT :scope_run, :key, :run_no, :call_seq, :args_digest, :undone
+WHERE :undone = 0 OR EXISTS (SELECT 1 FROM identity WHERE scope_run = :scope_run AND key = :key)
 ON CONFLICT (scope_run, key) DO UPDATE
 SET run_no = excluded.run_no, call_seq = excluded.call_seq, args_digest = excluded.args_digest
 WHERE undone = excluded.undone
@@ -303,6 +311,14 @@ SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, 
        args_artifact, key, result, result_artifact, failure, usage, boot, dispatch_by, started_at, ended_at,
        started_version, ended_version, checksum, over_at, identity, identity_scope, before, after, undone
 FROM call WHERE run_no = ? AND kind = ? ORDER BY seq DESC LIMIT 1;
+
+-- name: call_shared
+SELECT EXISTS (SELECT 1 FROM call JOIN call AS other ON other.identity = call.identity
+               WHERE call.run_no = :run_no AND call.seq = :seq AND call.identity_scope = 1
+                 AND other.identity_scope = 1 AND other.run_no <> :run_no AND other.state = 3)
+    OR EXISTS (SELECT 1 FROM run JOIN run AS fork ON fork.forked_from = run.run_id
+               JOIN call ON call.run_no = fork.run_no AND call.seq = :seq AND call.state = 3 AND call.epoch = 0
+               WHERE run.run_no = :run_no);
 
 -- name: call_state
 SELECT state FROM call WHERE run_no = ? AND seq = ?;

@@ -129,6 +129,8 @@ def is_plain(record: CallRecord) -> bool:
         and record.ended_at is not None
         and record.identity is None
         and record.before is None
+        and record.after is None
+        and not record.undone
     )
 
 

@@ -210,6 +210,11 @@ class SQLiteStore:
         """See `Store.identity`."""
         return self._read(lambda reader: holder(reader, scope, run_no, key))
 
+    def shared(self, run_no: int, seq: int) -> bool:
+        """See `Store.shared`."""
+        values = {"run_no": run_no, "seq": seq}
+        return bool(self._read(lambda reader: reader.execute(SQL["call_shared"], values).fetchone())[0])
+
     def artifact(self, run_no: int, digest: bytes) -> bytes | None:
         """See `Store.artifact`."""
         row = self._read(lambda reader: reader.execute(SQL["artifact"], (run_no, digest)).fetchone())
@@ -236,7 +241,8 @@ class SQLiteStore:
 
     def holds(self, workspace: str, path: bytes) -> list[HoldRecord]:
         """See `Store.holds`."""
-        return self._read(lambda reader: list(overlapping(reader, workspace, path)))
+        held = self._read(lambda reader: list(overlapping(reader, workspace, path)))
+        return sorted(held, key=lambda holder: (holder.path, holder.run_no, holder.call_seq))
 
     def requests(self, run_no: int, call_seq: int | None = None, *, unanswered: bool = False) -> list[RequestRecord]:
         """See `Store.requests`."""

@@ -24,7 +24,6 @@ from jumar.core.changes import (
     Ending,
     Fork,
     Guard,
-    Hold,
     Order,
     Outcome,
     Refusal,
@@ -35,7 +34,7 @@ from jumar.core.phases import FINAL, PHASE_BEFORE, STATUS_BEFORE
 from jumar.core.records import RunRecord
 from jumar.core.states import CallState, Control, EventKind, Phase, Status, mask
 from jumar.stores.clock import BOOT, lease_ms
-from jumar.stores.sqlite import holds, names, operators
+from jumar.stores.sqlite import forking, holds, operators, taking
 from jumar.stores.sqlite.rows import call_row, checkpoint_row, is_plain, numbers_text, plain_call_row
 from jumar.stores.sqlite.tables import SQL, Undo, artifact, call_change, event, run_by_id, run_by_no
 
@@ -44,6 +43,7 @@ _ADVANCE_QUIETLY = SQL["run_advance_quietly"]
 _CALL_INSERT = SQL["call_insert"]
 _CALL_INSERT_PLAIN = SQL["call_insert_plain"]
 
+_FINAL = mask(*FINAL)
 _OPEN_DECISION = (Phase.DECISION_RECORDED, Phase.AWAITING_RESULTS)
 _NUMBER = {phase: phase.value for phase in Phase}  # reading .value of an enum member costs a microsecond in Python 3.11
 
@@ -63,7 +63,7 @@ def apply(connection: sqlite3.Connection, change: Change) -> Outcome:
     if isinstance(change, Order):
         return operators.order(connection, change)
     if isinstance(change, Fork):
-        return _fork(connection, change)
+        return forking.fork(connection, change)
     raise TypeError(f"{type(change).__name__} is no change")
 
 
@@ -96,39 +96,6 @@ def _create(connection: sqlite3.Connection, new: Create) -> Outcome:
     return Ack(run_no, 0, 1 if running else 0)
 
 
-def _fork(connection: sqlite3.Connection, fork: Fork) -> Outcome:
-    values = {
-        "run_id": fork.run_id,
-        "reversed_id": fork.run_id[::-1],
-        "source_no": fork.source_no,
-        "version": fork.version,
-        "base": fork.base,
-        "phase": int(fork.phase),
-        "step": fork.step,
-        "at": fork.at,
-        "workspace": fork.workspace,
-    }
-    row = connection.execute(SQL["run_fork"], values).fetchone()
-    if row is None:
-        return _fork_refused(connection, fork)
-    run_no, version = row
-    source = fork.source_no
-    connection.executemany(SQL["fork_call"], ((run_no, source, seq) for seq in fork.calls))
-    connection.executemany(SQL["fork_name"], ((run_no, source, seq) for seq in fork.calls))
-    connection.executemany(SQL["fork_checkpoint"], ((run_no, source, each) for each in fork.checkpoints))
-    event(connection, run_no, EventKind.FORKED, fork.at, detail=f"at version {fork.base}")
-    return Ack(run_no, version, 0)
-
-
-def _fork_refused(connection: sqlite3.Connection, fork: Fork) -> Refusal:
-    source = run_by_no(connection, fork.source_no)
-    if source is None:
-        return Refusal(Guard.NOT_FOUND, f"there is no run number {fork.source_no}")
-    if source.version != fork.version:
-        return Refusal(Guard.VERSION, f"run {source.run_id} has gone on meanwhile (version {source.version})", source)
-    return Refusal(Guard.EXISTS, f"run {fork.run_id} is already there", run_by_id(connection, fork.run_id))
-
-
 def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
     before = run_by_id(connection, claim.run_id)
     if before is None:
@@ -148,6 +115,7 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
             "epoch": claim.epoch,
             "version": claim.version,
             "intent": claim.intent,
+            "final": _FINAL,
             "at": claim.at,
         },
     ).fetchone()
@@ -165,7 +133,7 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
         event(connection, run.run_no, EventKind.ROLLBACK_STARTED, claim.at, epoch=run.epoch)
     for wanted in claim.holds:
         if not holds.take(connection, run.run_no, wanted):
-            raise Undo(Refusal(Guard.HOLD, _held(connection, run.run_no, wanted), before))
+            raise Undo(Refusal(Guard.HOLD, taking.in_the_way(connection, run.run_no, wanted), before))
     for change in claim.reopens:
         call_change(connection, run.run_no, change, run.version)
         event(connection, run.run_no, EventKind.REOPENED, claim.at, change.seq, run.epoch)
@@ -215,9 +183,10 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
         return _advance_refused(connection, advance, now)
     version = advance.version + 1
     run_no = advance.run_no
-    taken = _taken(connection, advance) if advance.takes or advance.holds or advance.frees or advance.drops else ()
-    if advance.intent is not None:
-        connection.execute(SQL["run_intent"], (advance.intent, run_no))
+    gives_or_takes = advance.takes or advance.holds or advance.frees or advance.drops
+    taken = taking.give_and_take(connection, advance) if gives_or_takes else ()
+    if advance.intent is not None and not connection.execute(SQL["run_intent"], (advance.intent, run_no)).rowcount:
+        raise Undo(Refusal(Guard.TRANSITION, "the run is in no rollback whose intent could be replaced"))
     for record in advance.calls:
         if not STATE_FIRST >> record.state & 1:
             raise Undo(Refusal(Guard.TRANSITION, f"call {record.call_id} cannot begin as {record.state.label}"))
@@ -248,38 +217,13 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
             request.expires_at,
         )
         connection.execute(SQL["request_insert"], (run_no, *values))
-    for identifier in advance.withdraws:
-        values_of = {"request_id": identifier, "run_no": run_no, "at": advance.at}
-        connection.execute(SQL["request_withdraw"], values_of)
+    for request_id in advance.withdraws:
+        connection.execute(SQL["request_withdraw"], {"request_id": request_id, "run_no": run_no, "at": advance.at})
     for line in advance.events:
         event(connection, run_no, line.kind, line.at, line.call_seq, line.epoch, line.detail)
-    if advance.ending is not None:
-        _nothing_open(connection, run_no, advance.ending.status)
+    if advance.ending is not None or advance.head is not None:
+        _nothing_open(connection, run_no, Status.RUNNING if advance.ending is None else advance.ending.status)
     return Ack(run_no, version, advance.epoch, row[0], row[1], taken)
-
-
-def _taken(connection: sqlite3.Connection, advance: Advance) -> tuple[int, ...]:
-    """Give up and take the names and paths of an advance; answers the numbers of the calls whose names or paths others
-    hold.  Such a call keeps none of what it could take: it is not sent.
-    """
-    run_no = advance.run_no
-    undone = {change.seq for change in advance.changes if change.state is CallState.COMPENSATED}
-    for seq in advance.frees:
-        names.free(connection, run_no, seq, undone=seq in undone)
-    for seq in advance.drops:
-        holds.drop(connection, run_no, seq)
-    taken = {wanted.seq for wanted in advance.takes if not names.take(connection, run_no, wanted)}
-    taken |= {wanted.seq for wanted in advance.holds if not holds.take(connection, run_no, wanted)}
-    for seq in taken:
-        holds.drop(connection, run_no, seq)
-    return tuple(sorted(taken))
-
-
-def _held(connection: sqlite3.Connection, run_no: int, wanted: Hold) -> str:
-    found = holds.overlapping(connection, wanted.workspace, wanted.path)
-    others = [each for each in found if (each.run_no, each.call_seq) != (run_no, wanted.seq)]
-    what = others[0].path.decode("utf-8", "backslashreplace") or "the whole workspace"
-    return f"{what} is held by a write of run {others[0].run_id} that has not ended"
 
 
 def _phase_before(advance: Advance) -> int:
@@ -332,6 +276,7 @@ def _leave(connection: sqlite3.Connection, advance: Advance, ending: Ending, now
             **_ending_values(advance, ending, now),
             "phase_before": _phase_before(advance),
             "status_before": STATUS_BEFORE[ending.status] & mask(Status.RUNNING),
+            "is_final": ending.status in FINAL,
         },
     ).fetchone()
 

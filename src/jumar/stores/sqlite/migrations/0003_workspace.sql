@@ -14,6 +14,10 @@ ALTER TABLE checkpoint ADD COLUMN storage INTEGER NOT NULL DEFAULT 0;
 -- The newest snapshot of a run.
 CREATE INDEX checkpoint_with_tree ON checkpoint (run_no, version) WHERE tree IS NOT NULL;
 
+-- The runs made from a run, and the calls of all runs that name one action.
+CREATE INDEX run_of_origin ON run (forked_from) WHERE forked_from IS NOT NULL;
+CREATE INDEX call_named ON call (identity) WHERE identity_scope = 1;
+
 -- A name whose action was undone is nobody's (run_no 0), and keeps the count of that.
 ALTER TABLE identity ADD COLUMN undone INTEGER NOT NULL DEFAULT 0;
 
