@@ -21,13 +21,14 @@ _SIGNS = {
     "mark": ("mark", "dim"),
     "read": ("read", "dim"),
     "idempotent": ("idempotent", ""),
-    "write": ("external", ""),
+    "write": ("write", ""),
     "external": ("external", "bold"),
 }
 _LEGEND = {
     "decision": "decision",
     "read": "read",
     "idempotent": "repeated with the same key",
+    "write": "writes files",
     "external": "acts outside",
     "mark": "mark",
 }

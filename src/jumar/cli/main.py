@@ -12,6 +12,7 @@ from jumar import __version__
 from jumar.cli import exits
 from jumar.cli.apps import ImportRaised
 from jumar.cli.commands.answering import answer, approve, reject, resolve
+from jumar.cli.commands.comparing import diff
 from jumar.cli.commands.demo import demo
 from jumar.cli.commands.driving import resume, run
 from jumar.cli.commands.looking import requests, runs, show, trace
@@ -48,7 +49,7 @@ def cli() -> None:
 
 for _command in (
     *(demo, run, resume),
-    *(runs, requests, show, trace),
+    *(runs, requests, show, trace, diff),
     *(approve, reject, answer, resolve),
     *(pause, cancel),
     *(doctor, store),

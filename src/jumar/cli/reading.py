@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from jumar.cli.notes import Waits
+from jumar.cli.options import Options
 from jumar.cli.times import now_ms
 from jumar.core.records import CallRecord
 from jumar.core.states import CallKind
@@ -37,6 +38,22 @@ def info_of(harness: Harness, run_id: str) -> RunInfo | None:
     store = harness.store
     record = store.run(run_id)
     return None if record is None else run_info(record, store)
+
+
+def check_workspace(harness: Harness, options: Options, run_id: str) -> None:
+    """UsageError where `--workspace` names another folder than the one that a run has worked on from its beginning."""
+    if options.workspace is None:
+        return
+    run = info_of(harness, run_id)
+    own = None if run is None else run.workspace
+    if own is not None and Path(own) == Path(options.workspace).resolve():
+        return
+    works = "works on no files" if own is None else f"works on the files of {own}"
+    at = options.command("fork", options.run or run_id, "--at", "VERSION", "--workspace", options.workspace, app=False)
+    raise UsageError(
+        f"run {options.run or run_id} {works}, and not of {options.workspace}",
+        hint=f"Leave --workspace out; or let a new run go on from a checkpoint of this one there: `{at}`.",
+    )
 
 
 def open_requests(harness: Harness, run_id: str) -> list[WaitingOn]:

@@ -31,6 +31,7 @@ class Signs:
     decision: str
     read: str
     idempotent: str
+    write: str
     external: str
     mark: str
     done: str
@@ -54,6 +55,7 @@ UNICODE = Signs(
     decision="◆",
     read="○",
     idempotent="◎",
+    write="■",
     external="▲",
     mark="·",
     done="✓",
@@ -76,6 +78,7 @@ ASCII = Signs(
     decision="*",
     read="o",
     idempotent="=",
+    write="#",
     external="!",
     mark="-",
     done="+",

@@ -168,12 +168,22 @@ class Files:
         if self._store is None:
             self._temporary = TemporaryDirectory(prefix="jumar-")
             return Path(self._temporary.name) / f"objects{_SUFFIX}"
-        beside = objects_beside(self._store)
-        aside = state_folder() / f"{sha256(os.fsencode(self._store.resolve())).hexdigest()[:32]}{_SUFFIX}"
+        beside, aside = objects_beside(self._store), _objects_aside(self._store)
         if aside.exists() or (not beside.exists() and root in beside.resolve().parents):
             aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             return aside
         return beside
+
+    def looked_at(self) -> Objects | None:
+        """The objects, for a look at them that touches no workspace; None where none have been kept."""
+        from jumar.workspace.objects import Objects
+
+        with self._guard:
+            if self._objects is None and self._store is not None:
+                places = (_objects_aside(self._store), objects_beside(self._store))
+                place = next((each for each in places if each.exists()), None)
+                self._objects = None if place is None else Objects(place)
+            return self._objects
 
     def close(self) -> None:
         """Give back all locks but those of bodies that still go on, and close the objects."""
@@ -193,6 +203,11 @@ class Files:
 def objects_beside(store: Path) -> Path:
     """Where the objects of a store lie, unless that is inside a workspace."""
     return store.with_name(store.name + _SUFFIX)
+
+
+def _objects_aside(store: Path) -> Path:
+    """Where they lie then."""
+    return state_folder() / f"{sha256(os.fsencode(store.resolve())).hexdigest()[:32]}{_SUFFIX}"
 
 
 def state_folder() -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jumar.core.naming import is_storable
@@ -18,6 +18,7 @@ from jumar.harness.twins import twin
 from jumar.harness.views import open_requests, run_info, run_view, status_named, trace_lines
 
 if TYPE_CHECKING:
+    from jumar.core.comparing import Diff
     from jumar.harness.answering import Answering
     from jumar.harness.operations import Operations
     from jumar.harness.view import LoopView
@@ -75,7 +76,7 @@ class Operating(Declaring):
     def show(self, run_id: str) -> RunView:
         """A run with its calls, checkpoints and what it waits for."""
         operations = self._open()
-        return run_view(operations.run_record(self.find(run_id)), operations.store)
+        return run_view(operations.run_record(self.find(run_id)), operations.store, operations.content_of)
 
     ashow = twin(show)
 
@@ -102,6 +103,28 @@ class Operating(Declaring):
         return open_requests(self._open().store, whole("limit", limit, 1, 1_000_000))
 
     arequests = twin(requests)
+
+    def diff(
+        self,
+        run_id: str,
+        a: int | str,
+        b: int | str = "now",
+        *,
+        paths: str | Iterable[str] | None = None,
+        text: bool = False,
+    ) -> Diff:
+        """How a run's files differ between two points, each a checkpoint's version or name, or "now".
+
+        `paths` are globs, relative to the workspace, that narrow it.  With `text` the changes of small texts have their
+        lines.  CheckpointNotFound where a point is none, or has no files.
+        """
+        from jumar.harness.comparing import compare, globs
+
+        operations = self._open()
+        run = operations.run_record(self.find(run_id))
+        return compare(operations.store, operations.files, run, a, b, globs(paths), text=text)
+
+    adiff = twin(diff)
 
     # --- Answering. ---
 

@@ -42,6 +42,14 @@ class Operations:
         """The workspaces of its runs."""
         return self._engine.files
 
+    def content_of(self, snapshot: bytes) -> bytes | None:
+        """A digest of the files in a snapshot, which is the same where they are; None where that cannot be read."""
+        try:
+            objects = self.files.looked_at()
+            return None if objects is None else objects.get_snapshot(snapshot).root
+        except JumarError:
+            return None
+
     @classmethod
     def open(cls, address: str, settings: Settings, watcher: Any, workspace: str | None = None) -> Operations:
         """Open the store at an address; new runs work on the files of `workspace`."""

@@ -118,9 +118,9 @@ class CallView(Struct, frozen=True):
     `held_by` is the call that this one waits for, because the two have one identity; `error_class` is the sort of its
     failure (transient, rate-limited, permanent ...).
 
-    `before` and `after` name (in hex) the snapshots of the files that a call may write, as they were then.
-    `left_behind` says that a rollback made the run go on from before this call; it is a `leftover` where it acted
-    outside and stands.
+    `before` and `after` are digests (in hex) of the files that a call may write, as they were then: equal where the
+    files are equal, None where they are not known.  `left_behind` says that a rollback made the run go on from before
+    this call; it is a `leftover` where it acted outside and stands.
     """
 
     seq: int
@@ -171,9 +171,10 @@ class AnswerView(Struct, frozen=True):
 class CheckpointView(Struct, frozen=True):
     """One restore point.
 
-    `tree` names (in hex) the snapshot of the files that goes with it, `storage` where it is kept (`cold`), and `asked`
-    where its trigger would keep it (`hot`, `cold`).  `left_behind` says that a rollback made the run go on from before
-    it, so that nothing can go back to it.
+    `tree` is a digest (in hex) of the files as they were there, equal where the files are equal; None where they were
+    not captured, or cannot be read.  `storage` is where it is kept (`cold`), `asked` where its trigger would have it
+    (`hot`, `cold`).  `left_behind` says that a rollback made the run go on from before it, so that nothing can go back
+    to it.
     """
 
     version: int

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -176,7 +176,14 @@ def _request_view(store: Store, said: _Said, run_id: str, request: RequestRecord
     return RequestView(run_id, asked_for(request, call, store, run, said))
 
 
-def run_view(run: RunRecord, store: Store) -> RunView:
+ContentOf: TypeAlias = Callable[[bytes], bytes | None]  # a snapshot's digest -> that of the files in it
+
+
+def _unknown(snapshot: bytes) -> bytes | None:
+    return None
+
+
+def run_view(run: RunRecord, store: Store, content_of: ContentOf = _unknown) -> RunView:
     """A run with its calls, checkpoints, what it waits for and what was answered."""
     events = store.events(run.run_no)
     doubts = Counter(event.call_seq for event in events if event.kind is EventKind.CALL_UNCERTAIN)
@@ -186,8 +193,8 @@ def run_view(run: RunRecord, store: Store) -> RunView:
     failed = frozenset(run.failed_calls if run.status is Status.FAILED else ())
     return RunView(
         run_info(run, store),
-        tuple(call_view(record, store, run, doubts[record.seq], sent.get(record.seq)) for record in calls),
-        tuple(checkpoint_view(record, run.line) for record in store.checkpoints(run.run_no)),
+        tuple(call_view(record, store, run, doubts[record.seq], sent.get(record.seq), content_of) for record in calls),
+        tuple(checkpoint_view(record, run.line, content_of) for record in store.checkpoints(run.run_no)),
         tuple(waiting_on(run, store)),
         tuple(_event_line(event, {}) for event in events if event.kind is EventKind.TAKEN_OVER),
         _artifact(store, run, run.input_digest),
@@ -215,7 +222,14 @@ def _answer_view(request: RequestRecord) -> AnswerView:
     )
 
 
-def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int, sent: bytes | None = None) -> CallView:
+def call_view(
+    record: CallRecord,
+    store: Store,
+    run: RunRecord,
+    doubts: int,
+    sent: bytes | None = None,
+    content_of: ContentOf = _unknown,
+) -> CallView:
     """One call, with its arguments and result as JSON; `sent` are those a person put in their place."""
     failure = record.failure
     return CallView(
@@ -240,16 +254,17 @@ def call_view(record: CallRecord, store: Store, run: RunRecord, doubts: int, sen
         _key(run, record, sent),
         _holder(record, store, run),
         None if failure is None else failure.error_class.label,
-        _hex(record.before),
-        _hex(record.after),
+        _content(record.before, content_of),
+        _content(record.after, content_of),
         record.generation,
         bool(run.line) and not counts(run.line, record),
         bool(run.line) and is_leftover(run.line, record),
     )
 
 
-def _hex(digest: bytes | None) -> str | None:
-    return None if digest is None else digest.hex()
+def _content(snapshot: bytes | None, content_of: ContentOf) -> str | None:
+    found = None if snapshot is None else content_of(snapshot)
+    return None if found is None else found.hex()
 
 
 def _holder(record: CallRecord, store: Store, run: RunRecord) -> HolderView | None:
@@ -263,7 +278,7 @@ def _holder(record: CallRecord, store: Store, run: RunRecord) -> HolderView | No
     return None if call is None else HolderView(held.run_id, call.call_id, call.state.name)
 
 
-def checkpoint_view(record: CheckpointRecord, heads: Heads = ()) -> CheckpointView:
+def checkpoint_view(record: CheckpointRecord, heads: Heads = (), content_of: ContentOf = _unknown) -> CheckpointView:
     """One restore point of a run with this line."""
     return CheckpointView(
         record.version,
@@ -272,7 +287,7 @@ def checkpoint_view(record: CheckpointRecord, heads: Heads = ()) -> CheckpointVi
         record.trigger,
         record.refs,
         record.created_at,
-        _hex(record.tree),
+        _content(record.tree, content_of),
         Storage.COLD.label,  # wherever its trigger would keep it: hot stores are to come
         record.storage.label,
         record.base_version,

@@ -27,7 +27,7 @@ from jumar.cli.options import (
     with_workspace,
 )
 from jumar.cli.progress import Progress, owner_name
-from jumar.cli.reading import is_there, json_argument, short_id, typed_input
+from jumar.cli.reading import check_workspace, is_there, json_argument, short_id, typed_input
 from jumar.cli.results import report
 from jumar.cli.signals import interruptible
 from jumar.cli.times import lasted, now_ms
@@ -71,17 +71,23 @@ def run(options: Options, agent: str, given: str, task: str | None) -> int:
 @click.option("--due", is_flag=True, help="Resume every run that can go on by itself, one after the other.")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), help="With --due: at most so many runs; 100 by default.")
 @click.option("--no-wait", is_flag=True, help="Refuse at once where another process holds the run.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["auto", "retry", "rollback", "forward"]),
+    help="What is done about a run that failed; auto, the default, chooses by what it failed with.",
+)
 @with_store
 @with_app
 @with_workspace
 @with_config
 @with_json
 @click.pass_obj
-def resume(options: Options, run: str | None, due: bool, limit: int | None, no_wait: bool) -> int:
+def resume(options: Options, run: str | None, due: bool, limit: int | None, no_wait: bool, strategy: str | None) -> int:
     """Take a run over and drive it on from its last recorded fact.
 
-    Waits until the lease of the process that held it has run out. A paused run goes on; a failed one makes the calls
-    again that it failed with.
+    Waits until the lease of the process that held it has run out. A paused run goes on; so does one that was being
+    rolled back, once that is finished. A failed one makes the calls again that it failed with (retry), goes back to
+    before what went wrong (rollback), or takes the failure as it is (forward).
 
     With --due instead of RUN, every run of the app's agents that can go on by itself is resumed: those that are queued,
     those whose time has come, those whose process has gone; never one that is paused or has failed. The exit code is
@@ -94,6 +100,10 @@ def resume(options: Options, run: str | None, due: bool, limit: int | None, no_w
         raise UsageError("--limit goes with --due", hint="Leave it out, or resume what is due.")
     if due and no_wait:
         raise UsageError("--no-wait goes with RUN", hint="Leave it out: with --due nothing is waited for.")
+    if due and strategy is not None:
+        raise UsageError("--strategy goes with RUN", hint="Leave it out: with --due no failed run is taken up.")
+    if due and options.workspace is not None:
+        raise UsageError("--workspace goes with RUN", hint="Leave it out: each run works on its own files.")
     if options.wanted_app() is None:
         raise UsageError(
             "resume needs the agent's code, which is never looked up from the database",
@@ -104,10 +114,12 @@ def resume(options: Options, run: str | None, due: bool, limit: int | None, no_w
             return resume_due(harness, options, limit or 100)
         run_id = harness.find(run)
         options.run = short_id(harness, run_id)
+        check_workspace(harness, options, run_id)
         told = f"resuming run {options.run}"
         with _driving(harness, run_id, options), prints_aside(options), Progress(told) as progress:
             waiting = _tells(progress, harness, run_id)
-            result = harness.resume(run_id, wait=not no_wait, waiting=waiting)
+            chosen = {} if strategy is None else {"strategy": strategy}
+            result = harness.resume(run_id, wait=not no_wait, waiting=waiting, **chosen)
         return _ended(harness, result, options)
 
 
