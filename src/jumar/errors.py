@@ -73,17 +73,8 @@ class ConfigError(UsageError):
     default_safe = "Nothing was run; the configuration was not used."
     default_hint = "Correct the file and try again."
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        path: str = "",
-        line: int = 0,
-        key: str = "",
-        safe: str | None = None,
-        hint: str | None = None,
-    ) -> None:
-        super().__init__(what, safe=safe, hint=hint)
+    def __init__(self, what: str, *, path: str = "", line: int = 0, key: str = "", **rest: Any) -> None:
+        super().__init__(what, **rest)
         self.path = path
         self.line = line
         self.key = key
@@ -212,6 +203,21 @@ class CheckpointNotFound(UsageError):
     default_hint = "`jumar show RUN` lists the run's checkpoints."
 
 
+class EnvironmentDrifted(Refused):
+    """Something outside has changed since the run was last driven, and the harness refuses to go on in that case.
+
+    `names` are the fingerprints that tell so.
+    """
+
+    code = "environment-drifted"
+    default_safe = "Nothing was sent; the run stands at its last recorded fact."
+    default_hint = "Set right what has changed, or resume with a harness that only warns: Harness(drift='warn')."
+
+    def __init__(self, what: str, *, names: tuple[str, ...] = (), **rest: Any) -> None:
+        super().__init__(what, **rest)
+        self.names = names
+
+
 class ReplayDiverged(Refused):
     """The agent's code does something else than what is recorded.  `recorded` and `asked` are the two sides."""
 
@@ -219,10 +225,8 @@ class ReplayDiverged(Refused):
     default_safe = "No call was sent. What is recorded stays recorded."
     default_hint = "Resume the run with the code that recorded it; a new run would make all its calls again."
 
-    def __init__(
-        self, what: str, *, recorded: str = "", asked: str = "", safe: str | None = None, hint: str | None = None
-    ) -> None:
-        super().__init__(what, safe=safe, hint=hint)
+    def __init__(self, what: str, *, recorded: str = "", asked: str = "", **rest: Any) -> None:
+        super().__init__(what, **rest)
         self.recorded = recorded
         self.asked = asked
 
@@ -290,12 +294,18 @@ class IntegrityError(JumarError):
 
 
 class WorkspaceError(JumarError):
-    """Files could not be captured or put back."""
+    """Files could not be captured or put back.  `paths` are those in question where they are known, relative to the
+    workspace.
+    """
 
     code = "workspace"
     exit_code = 4
     default_safe = "The files are as they were before."
     default_hint = "Mend what the message names and try again."
+
+    def __init__(self, what: str, *, paths: tuple[str, ...] = (), **rest: Any) -> None:
+        super().__init__(what, **rest)
+        self.paths = paths
 
 
 class PathRefused(WorkspaceError):
@@ -307,36 +317,18 @@ class PathRefused(WorkspaceError):
 
 
 class WorkspaceConflict(WorkspaceError):
-    """Files changed since they were last known, so putting others back in their place would lose the change.
-
-    `paths` are the files in question, relative to the workspace.
-    """
+    """Files changed since they were last known, so putting others back in their place would lose the change."""
 
     code = "workspace-conflict"
     default_safe = "No file was touched."
     default_hint = "Look at them; then leave them out (skip), or put them back all the same (force): it can be undone."
 
-    def __init__(
-        self, what: str, *, paths: tuple[str, ...] = (), safe: str | None = None, hint: str | None = None
-    ) -> None:
-        super().__init__(what, safe=safe, hint=hint)
-        self.paths = paths
-
 
 class RestoreFailed(WorkspaceError):
-    """A file could not be put back, so those put back before it were taken back as well.
-
-    `paths` are the files that could not be put back, relative to the workspace.
-    """
+    """A file could not be put back, so those put back before it were taken back as well."""
 
     code = "restore-failed"
     default_hint = "Mend what the message names and try again, or leave those files out (skip)."
-
-    def __init__(
-        self, what: str, *, paths: tuple[str, ...] = (), safe: str | None = None, hint: str | None = None
-    ) -> None:
-        super().__init__(what, safe=safe, hint=hint)
-        self.paths = paths
 
 
 class WorkspaceBusy(WorkspaceError):
@@ -372,14 +364,9 @@ class NotApplied(JumarError):
     default_hint = "The call may be tried again."
 
     def __init__(
-        self,
-        what: str = "the call was not applied",
-        *,
-        retry_after: float | None = None,
-        safe: str | None = None,
-        hint: str | None = None,
+        self, what: str = "the call was not applied", *, retry_after: float | None = None, **rest: Any
     ) -> None:
-        super().__init__(what, safe=safe, hint=hint)
+        super().__init__(what, **rest)
         self.retry_after = retry_after
 
 
@@ -431,10 +418,8 @@ class CallRejected(JumarError):
     default_safe = "The call was not sent."
     default_hint = "Do something else, or let the run fail; asking again makes a new call with an approval of its own."
 
-    def __init__(
-        self, what: str, *, call_id: str = "", note: str = "", safe: str | None = None, hint: str | None = None
-    ) -> None:
-        super().__init__(what, safe=safe, hint=hint)
+    def __init__(self, what: str, *, call_id: str = "", note: str = "", **rest: Any) -> None:
+        super().__init__(what, **rest)
         self.call_id = call_id
         self.note = note
 

@@ -20,6 +20,7 @@ from jumar.core.states import CallState, Control, EventKind, Phase
 from jumar.core.triggers import Trigger, replaces
 from jumar.engine.io import IO
 from jumar.engine.policy import Settings
+from jumar.engine.riders import Riders
 from jumar.engine.scope import Branch, current_scope
 from jumar.errors import (
     IllegalTransition,
@@ -78,26 +79,6 @@ class Halt:
         if self.order is not None:
             return Stopped(f"an operator asked to {self.order.label} the run")
         return Stopped(self.wait.reason if self.wait is not None else "the run stopped")
-
-
-class Riders:
-    """Rows that need no commit of their own: they go with the run's next advance, and are lost with the process.
-
-    A step's start, an attempt that is tried again, a call that the agent itself gave up: each matters only where the
-    run goes on.
-    """
-
-    __slots__ = ("before", "calls", "changes", "context", "drops", "events", "frees", "unmarked")
-
-    def __init__(self) -> None:
-        self.before: CheckpointRecord | None = None
-        self.context: tuple[Artifact, ...] = ()
-        self.calls: list[CallRecord] = []
-        self.changes: list[Any] = []
-        self.unmarked: list[Any] = []  # of marks set aside: the changes that are due all the same where the run stops
-        self.events: list[EventRecord] = []
-        self.frees: list[int] = []
-        self.drops: list[int] = []
 
 
 class LiveRun:

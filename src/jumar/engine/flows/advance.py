@@ -10,7 +10,8 @@ from jumar.core.phases import check_path, check_phase
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RequestRecord
 from jumar.core.requests import Commit, Flow
 from jumar.core.states import Phase
-from jumar.engine.live import LiveRun, Riders
+from jumar.engine.live import LiveRun
+from jumar.engine.riders import Riders
 from jumar.errors import JumarError, StoreError
 
 
