@@ -384,7 +384,7 @@ def test_an_idempotent_call_rejected_after_an_attempt_that_may_have_happened_kee
         (lambda cents: "\ud800", "the identity of pay is"),
         (lambda cents: b"pay", "the identity of pay is"),
     ],
-    ids=str,
+    ids=["raises", "other arguments", "a number", "None", "empty", "long", "a NUL", "half a character", "bytes"],
 )
 def test_an_identity_that_is_none_is_refused_before_anything_is_sent(
     harness: Harness, waits: bool, identity: Any, words: str
@@ -424,7 +424,7 @@ async def async_identity(cents: int) -> str:
         ({"effect": "external", "approval": "sometimes"}, "sometimes"),
         ({"effect": "external", "approval": True}, "True"),
     ],
-    ids=str,
+    ids=lambda given: given if isinstance(given, str) else "+".join(given),
 )
 def test_options_that_cannot_work_are_refused_where_the_tool_is_declared(
     harness: Harness, options: dict[str, Any], words: str

@@ -67,7 +67,7 @@ def test_what_is_approved_is_what_is_sent_and_the_call_is_matched_by_what_was_as
         {1: 2},
         ["a", 5],
         "a",
-        {"invoice": "a", "cents": object()},
+        {"invoice": "a", "cents": 1j},
     ],
     ids=str,
 )

@@ -142,7 +142,7 @@ def test_a_moment_that_is_past_and_no_time_at_all_are_slept_at_once(harness: Har
         (("1",), {}),
         ((True,), {}),
         ((datetime.timedelta(seconds=1),), {}),
-        ((1,), {"until": datetime.datetime.now(datetime.UTC)}),
+        ((1,), {"until": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)}),
         ((), {"until": datetime.datetime(2999, 1, 1)}),
         ((), {"until": datetime.datetime(2999, 1, 1, tzinfo=datetime.UTC)}),
         ((), {"until": datetime.datetime.max.replace(tzinfo=datetime.timezone(-datetime.timedelta(hours=23)))}),
