@@ -121,11 +121,13 @@ class Fan(Request[list[Attempt]]):
 
 
 class Place:
-    """Some paths of a workspace, as one call of this process (or, under number 0, a rollback) has them to itself."""
+    """Some paths of a workspace (without any, the whole), as one call of this process, or under number 0 a rollback, has
+    them to itself.
+    """
 
     __slots__ = ("paths", "run_id", "seq")
 
-    def __init__(self, run_id: str, seq: int, paths: Sequence[bytes] = ()) -> None:
+    def __init__(self, run_id: str, seq: int, paths: Sequence[bytes] = (b"",)) -> None:
         self.run_id = run_id
         self.seq = seq
         self.paths = tuple(paths)
@@ -152,25 +154,47 @@ class Captured(Struct, frozen=True):
     snapshot: Any  # a core.trees.Snapshot, which a program without a workspace never loads
 
 
-class Capture(Request[Captured]):
-    """Take a snapshot: of the whole workspace, or of what the globs of `scope` name.  `tell` is called with how far it
-    is, from whatever thread, once it has taken a while.  WorkspaceError and its kin are thrown into the flow.
+class Known:
+    """What a run knows of its workspace: the newest snapshot of the whole (None where there is none), how many changes
+    have been made that no snapshot tells, and how many of these the newest one has seen.
     """
 
-    __slots__ = ("root", "scope", "tell")
+    __slots__ = ("changes", "seen", "tree")
 
-    def __init__(self, root: str, scope: Sequence[bytes] = (), tell: Callable[[Any], None] | None = None) -> None:
+    def __init__(self, tree: bytes | None = None) -> None:
+        self.tree = tree
+        self.changes = 0
+        self.seen = 0
+
+
+class Capture(Request[Captured]):
+    """Take a snapshot: of the whole workspace, or of what the globs of `scope` name.  A whole one is noted in `known`.
+    `tell` is called with how far it is, from whatever thread, once it has taken a while.  WorkspaceError and its kin
+    are thrown into the flow.
+    """
+
+    __slots__ = ("known", "root", "scope", "tell")
+
+    def __init__(
+        self,
+        root: str,
+        known: Known,
+        scope: Sequence[bytes] = (),
+        tell: Callable[[Any], None] | None = None,
+    ) -> None:
         self.root = root
+        self.known = known
         self.scope = tuple(scope)
         self.tell = tell
 
 
 class Restore(Request[Any]):
     """Put files back to the snapshot `target`; answers a core.restoring.Report.  `known` is the snapshot of how they
-    were last known, `paths` are globs that narrow it.  WorkspaceError and its kin are thrown into the flow.
+    were last known, `paths` are globs that narrow it; `dry` touches nothing and tells what would be done.
+    WorkspaceError and its kin are thrown into the flow.
     """
 
-    __slots__ = ("force", "known", "paths", "root", "skip", "target")
+    __slots__ = ("dry", "force", "known", "paths", "root", "skip", "target")
 
     def __init__(
         self,
@@ -181,23 +205,25 @@ class Restore(Request[Any]):
         paths: Sequence[bytes] = (),
         force: bool = False,
         skip: bool = False,
+        dry: bool = False,
     ) -> None:
         self.root = root
         self.target = target
+        self.dry = dry
         self.known = known
         self.paths = tuple(paths)
         self.force = force
         self.skip = skip
 
 
-class Graft(Request["Captured | None"]):
-    """Bring the whole snapshot `base` up to date by `part`, one of declared paths, without looking at the disk; None
-    where that cannot be done.
+class Graft(Request[None]):
+    """Bring the whole snapshot in `known`, where there is one, up to date by `part`, one of declared paths, without
+    looking at the disk; where that cannot be done there is none any more.
     """
 
-    __slots__ = ("base", "part", "root")
+    __slots__ = ("known", "part", "root")
 
-    def __init__(self, root: str, base: bytes, part: bytes) -> None:
+    def __init__(self, root: str, known: Known, part: bytes) -> None:
         self.root = root
-        self.base = base
+        self.known = known
         self.part = part

@@ -158,6 +158,7 @@ class EventKind(Label):
     FORKED = 27
     DRIFTED = 28
     FILES_HELD = 29
+    UNCAPTURED = 30
 
 
 class Storage(Label):

@@ -22,6 +22,7 @@ from jumar.core.states import CallState, Control, Status
 from jumar.core.store import Store
 from jumar.engine.files import Files
 from jumar.engine.flows.ended import Ended
+from jumar.engine.flows.keeping import taken_up
 from jumar.engine.flows.lifecycle import (
     BY_ITSELF,
     NOT_FAILED,
@@ -82,7 +83,7 @@ class Engine:
         owner = self.new_owner()
         sent_at = self.io.clock()
         ack = yield from start(agent, run_id, task, artifact, owner, self.settings)
-        run = yield from self._run(run_id)
+        run = yield from self.record_of(run_id)
         assert run.run_no == ack.run_no
         log(INFO, run_id, None, "a run of %s has started", agent.name)
         return (yield from self._driven(run, owner, [], agent, faces, decoded, sent_at, recovered=False))
@@ -107,7 +108,7 @@ class Engine:
         A run that was `asked` for is taken out of a pause, and a failed one makes the calls again that it failed with.
         """
         owner = self.new_owner()
-        value = yield from read_input(agent, (yield from self._run(run_id)))
+        value = yield from read_input(agent, (yield from self.record_of(run_id)))
         taken = yield from self._taken(run_id, owner, wait=wait, waiting=waiting, asked=asked)
         if not isinstance(taken, tuple):
             return (yield from stored_end(agent, taken))
@@ -116,7 +117,7 @@ class Engine:
             records = yield from self._replayed(claimed.run, agent)
         except JumarError:
             # What is recorded cannot be read, so nothing may be done; the lease is given back for whoever mends it.
-            yield from release(self._live(claimed.run, owner, [], sent_at, recovered=True))
+            yield from release(self.live(claimed.run, owner, [], sent_at, recovered=True))
             raise
         _log_claim(claimed, agent, records)
         recovered = claimed.run.epoch > 1
@@ -132,7 +133,7 @@ class Engine:
         asked: bool,
     ) -> Flow[tuple[Claimed, int] | RunRecord]:
         while True:
-            run = yield from self._run(run_id)
+            run = yield from self.record_of(run_id)
             failed = asked and run.status is Status.FAILED
             reopens = reopened(run, (yield from self._records(run))) if failed and run.failed_calls else ()
             try:
@@ -154,7 +155,7 @@ class Engine:
                 continue  # somebody took the failed run up meanwhile
             except IllegalTransition:
                 # It failed while it was waited for: which calls that concerns shows only now.
-                if not asked or failed or (yield from self._run(run_id)).status is not Status.FAILED:
+                if not asked or failed or (yield from self.record_of(run_id)).status is not Status.FAILED:
                     raise
 
     def order_flow(
@@ -169,15 +170,15 @@ class Engine:
     ) -> Flow[RunRecord]:
         """Order a run to pause or to end; where nobody drives it, do it at once.  Answers the run as it then stands."""
         yield from give_order(run_id, control, by, note)
-        before = yield from self._run(run_id)
+        before = yield from self.record_of(run_id)
         owner, sent_at = self.new_owner(), self.io.clock()
         claimed = yield from claim_to_obey(run_id, control, owner, self.settings, wait=wait, waiting=waiting)
         if not isinstance(claimed, Claimed):
-            return (yield from self._run(run_id))
-        live = self._live(claimed.run, owner, (yield from self._records(claimed.run)), sent_at, recovered=True)
+            return (yield from self.record_of(run_id))
+        live = self.live(claimed.run, owner, (yield from self._records(claimed.run)), sent_at, recovered=True)
         live.order(claimed.run.control)
         had_failed = before.status is Status.FAILED and claimed.run.epoch == before.epoch + 1
-        with self._kept(live):
+        with self.kept(live):
             return (yield from obey(live, before if had_failed else None)).run
 
     def _driven(
@@ -193,13 +194,14 @@ class Engine:
         recovered: bool,
     ) -> Flow[Ended]:
         while True:
-            live = self._live(run, owner, records, sent_at, recovered=recovered)
+            live = self.live(run, owner, records, sent_at, recovered=recovered)
             live.allowed_tools = agent.tools
-            with self._kept(live):
+            with self.kept(live):
                 if run.control:  # an order that came before this claim
                     live.order(run.control)
                     ended: Ended | None = yield from obey(live)
                 else:
+                    yield from taken_up(live, None if agent.loop is not None else records)
                     ended = yield from drive(live, agent, faces(live), value)
             if ended is not None:
                 if ended.run.epoch == live.epoch:
@@ -207,15 +209,17 @@ class Engine:
                 # It was left, and somebody has taken it up before its record was read again.
                 return (yield from stored_end(agent, ended.run))
             # The answer that the run was about to wait for is there: go through it again under the same lease.
-            run, recovered = (yield from self._run(run.run_id)), True
+            run, recovered = (yield from self.record_of(run.run_id)), True
             records = yield from self._replayed(run, agent)
             sent_at = live.renewed_at
 
-    def _live(self, run: RunRecord, owner: str, records: list[CallRecord], sent_at: int, *, recovered: bool) -> LiveRun:
+    def live(self, run: RunRecord, owner: str, records: list[CallRecord], sent_at: int, *, recovered: bool) -> LiveRun:
+        """A run under a lease of this process; `records` are all its calls, or none where nothing is replayed."""
         return LiveRun(run, owner, records, self.settings, self.io, recovered=recovered, sent_at=sent_at)
 
     @contextmanager
-    def _kept(self, live: LiveRun) -> Generator[None, None, None]:
+    def kept(self, live: LiveRun) -> Generator[None, None, None]:
+        """Renew the run's lease within the block."""
         self.leases.keep(live)
         try:
             yield
@@ -223,7 +227,8 @@ class Engine:
             self.leases.release(live)
             live.close()
 
-    def _run(self, run_id: str) -> Flow[RunRecord]:
+    def record_of(self, run_id: str) -> Flow[RunRecord]:
+        """A run's row; IntegrityError where it has vanished."""
         run = yield from Load(lambda store: store.run(run_id))
         if run is None:
             raise IntegrityError(f"run {run_id} has vanished from the store")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -92,13 +91,17 @@ class OpenWorkspace:
 
     # --- Files. ---
 
-    def capture(self, scope: tuple[bytes, ...], tell: Callable[[Any], None] | None) -> Captured:
+    def capture(self, request: Capture) -> Captured:
         """A snapshot of the files as they are now."""
         from jumar.core.trees import snapshot_digest
 
         with self._one_at_a_time:
-            snapshot = self.workspace.capture(scope, progress=tell)
-        return Captured(snapshot_digest(snapshot), snapshot)
+            known, changes = request.known, request.known.changes
+            snapshot = self.workspace.capture(request.scope, progress=request.tell)
+            captured = Captured(snapshot_digest(snapshot), snapshot)
+            if not request.scope:
+                known.tree, known.seen = captured.digest, changes
+            return captured
 
     def restore(self, request: Restore) -> Report:
         """Put files back; under the lock of this process where it has it."""
@@ -107,24 +110,31 @@ class OpenWorkspace:
         known = None if request.known is None else objects.get_snapshot(request.known)
         with self._one_at_a_time:
             plan = self.workspace.plan(target, known, paths=request.paths)
+            if request.dry:
+                return self.workspace.foresee(plan, force=request.force)
             return self.workspace.restore(plan, force=request.force, skip=request.skip, held=self._lock)
+
+    def materialise(self, digest: bytes, folder: str) -> None:
+        """Make a folder, which is not there or is empty, what a snapshot says."""
+        self.workspace.materialise(self.workspace.objects.get_snapshot(digest), folder)
 
     def snapshot(self, digest: bytes) -> Snapshot:
         """A snapshot by its digest; IntegrityError where it is damaged or gone."""
         return self.workspace.objects.get_snapshot(digest)
 
-    def graft(self, base: bytes, part: bytes) -> Captured | None:
-        """The whole snapshot `base` with the declared paths of `part` as they are there."""
-        from jumar.core.grafting import graft
+    def graft(self, request: Graft) -> None:
+        """The whole snapshot with the declared paths of `part` as they are there."""
         from jumar.core.trees import snapshot_digest
 
-        objects = self.workspace.objects
-        try:
-            grafted, nodes = graft(objects.load, self.snapshot(base), self.snapshot(part))
-            objects.put_snapshot(grafted, nodes)
-        except (JumarError, ValueError):
-            return None
-        return Captured(snapshot_digest(grafted), grafted)
+        known = request.known
+        with self._one_at_a_time:
+            if known.tree is None:
+                return
+            try:
+                grafted = self.workspace.graft(self.snapshot(known.tree), self.snapshot(request.part))
+                known.tree = snapshot_digest(grafted)
+            except JumarError:
+                known.tree = None
 
 
 class Files:
@@ -234,11 +244,8 @@ def carry_out(request: Request[Any], files: Files) -> Any:
     if isinstance(request, Occupy):
         return files.of(request.root).occupy(request.place, request.snapshot)
     if isinstance(request, Capture):
-        return files.of(request.root).capture(request.scope, request.tell)
+        return files.of(request.root).capture(request)
     if isinstance(request, Restore):
         return files.of(request.root).restore(request)
     assert isinstance(request, Graft)
-    return files.of(request.root).graft(request.base, request.part)
-
-
-FILE_REQUESTS: frozenset[type] = frozenset({Occupy, Capture, Restore, Graft})
+    return files.of(request.root).graft(request)

@@ -12,10 +12,11 @@ from typing import Any
 from jumar.core.changes import Outcome, Refusal
 from jumar.core.codec import digest, encode_arguments
 from jumar.core.limits import check_size
+from jumar.core.lines import answering
 from jumar.core.naming import checkpoint_name
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RunRecord
 from jumar.core.replay import ReplayTable
-from jumar.core.requests import Lane
+from jumar.core.requests import Known, Lane
 from jumar.core.states import CallState, Control, EventKind, Phase
 from jumar.core.triggers import Trigger, replaces
 from jumar.engine.io import IO
@@ -115,11 +116,13 @@ class LiveRun:
         self.lane = Lane(run.version)
         self.control: int = run.control.value
         self.answers = run.answers
-        self.table = ReplayTable(records)
+        self.table = ReplayTable(*answering(run, records)) if run.line else ReplayTable(records)
         self.root = Branch("", self.table.branch(""))
         self.halt: Halt | None = None
+        self.defers = False  # whether orders wait until a rollback is over
         self.lock = threading.Lock()
         self.context: dict[str, Any] = {}
+        self.known = Known()  # of the workspace's files
         self.trusted_until = sent_at + self._trust_ms
         self.progress_at = sent_at
         self.stalled = False  # whether the lease is left to run out because nothing happens
@@ -208,6 +211,8 @@ class LiveRun:
             if control <= self.control and self.halt is not None:
                 return
             self.control = max(control, self.control)
+            if self.defers:
+                return
             if self.halt is None or self.halt.error is None:
                 self.halt = Halt(None, None, order=Control(self.control))
 
@@ -344,6 +349,35 @@ class LiveRun:
                 raise UsageError(f"a step {path!r} was already opened in a thread or task of its own", hint=_OWN_NAME)
             self._root_names.add(path)
 
+    # --- Files. ---
+
+    @property
+    def tree(self) -> bytes | None:
+        """The newest snapshot of the whole workspace that is known."""
+        return self.known.tree
+
+    @tree.setter
+    def tree(self, digest: bytes | None) -> None:
+        self.known.tree, self.known.seen = digest, self.known.changes
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something was made since that may have changed files, and that no snapshot tells."""
+        return self.known.seen != self.known.changes
+
+    @dirty.setter
+    def dirty(self, dirty: bool) -> None:
+        with self.lock:
+            if dirty:
+                self.known.changes += 1
+            else:
+                self.known.seen = self.known.changes
+
+    @property
+    def must_scan(self) -> bool:
+        """Whether a checkpoint that keeps the files has to look at all of them."""
+        return self.run.workspace is not None and (self.known.tree is None or self.dirty)
+
     # --- What rides with the next advance. ---
 
     def ride(self) -> Riders:
@@ -455,6 +489,8 @@ class LiveRun:
             phase=self.phase,
             context=context[0].digest if context else None,
             created_at=at,
+            base_version=self.run.line[-1][1] if self.run.line else 0,
+            tree=None if self.must_scan else self.known.tree,
         )
 
     def has_riders(self) -> bool:

@@ -10,7 +10,9 @@ from typing import Any, Self
 from jumar.core.naming import check_label, step_part
 from jumar.core.states import EventKind
 from jumar.core.triggers import AFTER_PLANNING_STEP, BEFORE_PLANNING_STEP
+from jumar.engine.drivers.plain import drive
 from jumar.engine.flows.calls import diverged
+from jumar.engine.flows.keeping import ready
 from jumar.engine.live import LiveRun
 from jumar.engine.scope import Branch, Scope, branch_here, current_scope
 from jumar.errors import NotStorable, Stopped, UsageError
@@ -21,7 +23,8 @@ class Step:
     for again.
 
     Opened in a thread or task that runs no branch, the step is a branch of its own, and its name must be the only one.
-    It works with `with` and `async with` alike; neither waits for anything.
+    It works with `with` and `async with` alike; neither waits for anything but a look at the files, where the restore
+    point has to keep them and they may have changed.
     """
 
     def __init__(self, live: LiveRun, label: str, here: Callable[[], Any], waits: bool) -> None:
@@ -61,6 +64,7 @@ class Step:
         try:
             with live.lock:
                 live.step_index += 1
+            self._scan(BEFORE_PLANNING_STEP)
             live.ride_checkpoint(BEFORE_PLANNING_STEP, self.path, context)
             live.ride_event(EventKind.STEP_STARTED, None, self.path)
         except BaseException:  # an interrupt, say: `with` leaves only what it has entered
@@ -101,7 +105,21 @@ class Step:
             if error is None:
                 raise
             return  # the error that the step ends with goes first
+        self._scan(AFTER_PLANNING_STEP)
         live.ride_checkpoint(AFTER_PLANNING_STEP, path, context)
+
+    def _scan(self, event: str) -> None:
+        """Have the files captured that the checkpoint keeps; of an async run this blocks the event loop, unless
+        `async with` has had it done before.
+        """
+        if self._live.must_scan:
+            drive(ready(self._live, event), self._live.io)
+
+    async def _ascan(self, event: str) -> None:
+        if self._live.must_scan and self._live.halt is None:
+            from jumar.engine.drivers.aio import adrive
+
+            await adrive(ready(self._live, event), self._live.io)
 
     def _leave(self, branch: Branch) -> None:
         """Go back to where the branch stood; what is left in another context (an async generator that is closed by its
@@ -117,9 +135,12 @@ class Step:
             current_scope.reset(token)
 
     async def __aenter__(self) -> Self:
+        await self._ascan(BEFORE_PLANNING_STEP)
         return self.__enter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is None or isinstance(error, Exception):
+            await self._ascan(AFTER_PLANNING_STEP)
         self.__exit__(kind, error, trace)

@@ -26,6 +26,7 @@ from jumar.engine.flows.actions import named
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.approving import ask_approval, may_go_out, remember_edits
 from jumar.engine.flows.effects import make_effect, make_read
+from jumar.engine.flows.keeping import ready
 from jumar.engine.flows.outcomes import forever, new_record, replayed
 from jumar.engine.flows.settling import settle_external
 from jumar.engine.live import LiveRun
@@ -350,6 +351,7 @@ def mark(call: Call, event: str, refs: tuple[str, ...] = ()) -> Flow[None]:
         yield from replayed(call, call.record)
         return
     live.before_dispatch()
+    yield from ready(live, event)
     context = live.kept_context()
     at = live.wall()
     checksum = call.checksum(CallState.SUCCEEDED, _NOTHING)

@@ -22,6 +22,7 @@ from jumar.core.uncertain import Ended, Judgement, judge
 from jumar.engine.flows.actions import frees_of, held, take_of
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.approving import ask_approval
+from jumar.engine.flows.keeping import ready
 from jumar.engine.flows.outcomes import (
     drops_of,
     failure_of,
@@ -93,6 +94,8 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
                 return found.value
             continue
         ended = yield from send(call, attempt, dispatch_by)
+        if live.run.workspace is not None:
+            live.dirty = True  # whatever else it did, it may have changed files
         error = None if ended is None or ended.timed_out else ended.error
         if error is not None and not isinstance(error, Exception):
             assert ended is not None
@@ -152,6 +155,8 @@ def start(
     files that it may write.
     """
     live = call.live
+    if live.must_scan:
+        yield from ready(live, BEFORE_CALL[call.policy.effect])
     live.ride_checkpoint(BEFORE_CALL[call.policy.effect], call.step, live.kept_context())
     now = live.clock()
     dispatch_by = now + live.settings.dispatch_ms
@@ -216,6 +221,8 @@ def pause(
     live = call.live
     asked = sorted_error.retry_after if sorted_error is not None else None
     seconds = backoff(attempt, asked, random())
+    if live.must_scan:
+        yield from ready(live, ON_RETRYABLE_ERROR)
     live.ride_checkpoint_after(ON_RETRYABLE_ERROR, call.step)
     live.ride_event(
         EventKind.RETRY, call.seq, f"attempt {attempt} {failure.error_class.label} {failure.type_name[:40]}"

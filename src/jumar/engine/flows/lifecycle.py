@@ -27,6 +27,7 @@ from jumar.engine.flows.advance import advance, leave
 from jumar.engine.flows.calls import diverged
 from jumar.engine.flows.ended import Ended, reread
 from jumar.engine.flows.giving_up import settle_given_up
+from jumar.engine.flows.keeping import ready
 from jumar.engine.flows.orders import obey
 from jumar.engine.flows.outcomes import not_storable
 from jumar.engine.live import LiveRun
@@ -187,6 +188,7 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
     """
     ended: Attempt
     if live.run.version == 0:
+        yield from ready(live, ON_TASK_START, ON_TASK_RECEIVED)
         _keep_start(live)
     if agent.loop is not None:
         from jumar.engine.flows.loop import run_loop  # which a program without loop agents never loads
@@ -270,6 +272,7 @@ def _completed(live: LiveRun, agent: AgentPlan, output: Any) -> Flow[Ended | Non
         refusal = NotStorable(f"the output: {error.what}", path=error.path, safe=safe, hint=error.hint)
         return (yield from _failed(live, refusal))
     artifact = Artifact(digest(data), data)
+    yield from ready(live, ON_TASK_END)
     live.ride_checkpoint_after(ON_TASK_END, "")
     event = EventRecord(EventKind.COMPLETED, live.wall(), None, live.epoch)
     while True:

@@ -43,6 +43,7 @@ from jumar.core.turns import (
 from jumar.engine.flows.acting import act
 from jumar.engine.flows.calls import Call
 from jumar.engine.flows.effects import make_read
+from jumar.engine.flows.keeping import ready
 from jumar.engine.flows.outcomes import load, raised, record_end, record_failure, replayed
 from jumar.engine.flows.planning import LoopPlan, Opened, artifact, record_decision, taken_up
 from jumar.engine.live import LiveRun
@@ -193,6 +194,7 @@ class _Loop:
         self._check_limits()
         live.step_index = self.number
         if self.undecided is None:
+            yield from ready(live, AFTER_PLANNING_STEP, BEFORE_PLANNING_STEP)
             self._keep_start()
         limits = Limits(plan.max_steps - self.number + 1, plan.verify_limit - self.refused)
         view = self.views.at(self.task, self.number, limits, self.brief)

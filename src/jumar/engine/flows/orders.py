@@ -92,6 +92,10 @@ def obey(live: LiveRun, before: RunRecord | None = None) -> Flow[Ended]:
     live.comes_to_rest()
     if live.has_riders():
         yield from advance(live)  # what rode along must be on disk before it is decided what is left behind
+    if live.run.workspace is not None:
+        from jumar.engine.flows.putting_back import settle_writes  # which a run without files never needs
+
+        yield from settle_writes(live)
     run_no = live.run.run_no
     while True:
         final = live.control == Control.CANCEL

@@ -23,6 +23,7 @@ from jumar.core.triggers import AFTER_TOOL
 from jumar.core.uncertain import Ended
 from jumar.core.usage import split_usage, usage_by
 from jumar.engine.flows.advance import advance
+from jumar.engine.flows.keeping import ready
 from jumar.engine.live import LiveRun
 from jumar.errors import (
     CallRejected,
@@ -97,6 +98,8 @@ def record_success(
         data, decoded = _text_of_a_model(policy.kind, value), None
     yield from record_end(call, _SUCCEEDED, attempt, data, failure, usage, started_at, ended_at, new=new, after=after)
     if not new and policy.effect is not _READ:
+        if call.live.must_scan:
+            yield from ready(call.live, AFTER_TOOL)
         call.live.ride_checkpoint_after(AFTER_TOOL, call.step)
     if failure is not None:
         raise raised(call, failure)

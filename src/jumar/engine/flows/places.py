@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.core.records import HoldRecord
+from jumar.core.records import CallRecord, HoldRecord
 from jumar.core.requests import Attempt, Flow, Occupy, Place, Sleep
 from jumar.core.restoring import shown
 from jumar.core.states import EventKind
 from jumar.engine.flows.outcomes import load
 from jumar.engine.live import LiveRun, Wait
 from jumar.engine.scope import Branch
+from jumar.errors import JumarError
 
 if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
@@ -68,15 +69,38 @@ def taken(
     """Take the paths (those of `snapshot`, where that is given), waiting for whoever has them."""
     place = Place(live.run_id, seq, paths)
     until = live.clock() + live.ttl_ms
-    while True:
-        in_the_way = yield from Occupy(root, place, snapshot)
-        if in_the_way is None:
-            return Taken(live, root, place, branch, call_id)
+    while (in_the_way := (yield from _occupy(live, root, place, snapshot))) is not None:
         if in_the_way.run_id != live.run_id and live.clock() >= until:
             whose = f"run {in_the_way.run_id}" if in_the_way.run_id else "another process"
             reason = f"{whose} is writing into the workspace where {call_id} is to"
             raise live.wait(Wait(reason, call_id, live.wall() + live.ttl_ms), branch)
         yield from _look_again(live)
+    return Taken(live, root, place, branch, call_id)
+
+
+def taken_at_rest(live: LiveRun, root: str, record: CallRecord) -> Flow[Taken | None]:
+    """Take what a call of a run may have written that is about to be left, its body over; None where that could not be
+    had within a ttl.
+    """
+    until = live.clock() + live.ttl_ms
+    going_on = live.io.going_on.get((live.run_id, record.seq, record.attempt))
+    place = Place(live.run_id, record.seq)
+    while (going_on is not None and going_on.over_at is None) or (
+        yield from _occupy(live, root, place, record.before)
+    ) is not None:
+        if live.clock() >= until:
+            return None
+        live.progress_at = live.clock()
+        yield from Sleep(_LOOK_SECONDS)
+    return Taken(live, root, place, None, record.call_id)
+
+
+def _occupy(live: LiveRun, root: str, place: Place, snapshot: bytes | None) -> Flow[Place | None]:
+    """Try once; an error stops the run, so that the agent's code does not swallow it."""
+    try:
+        return (yield from Occupy(root, place, snapshot))
+    except JumarError as error:
+        raise live.stop(error) from error
 
 
 def ended(live: LiveRun, attempt: Attempt | None, branch: Branch | None, call_id: str) -> Flow[None]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jumar.core.records import CallRecord
-from jumar.core.requests import Flow, Restore, Sleep
-from jumar.core.states import EventKind
-from jumar.engine.flows.places import ended, taken
+from jumar.core.changes import CallChange
+from jumar.core.checksums import call_checksum, failure_bytes
+from jumar.core.records import CallRecord, Failure
+from jumar.core.requests import Flow, Load, Restore, Sleep
+from jumar.core.states import CallState, Control, Effect, ErrorClass, EventKind
+from jumar.engine.flows.advance import advance
+from jumar.engine.flows.places import ended, taken, taken_at_rest
 from jumar.engine.live import LiveRun, Wait
 from jumar.engine.logs import WARNING, log
 from jumar.engine.scope import Branch
@@ -76,7 +79,7 @@ def put_back_uncertain(call: Call, record: CallRecord) -> Flow[None]:
     if record.before is None or root is None:
         raise live.stop(IntegrityError(f"what the files were like before {record.call_id} is not recorded"))
     yield from ended(live, live.io.going_on.get((live.run_id, record.seq, record.attempt)), call.branch, call.call_id)
-    place = yield from _taken(live, root, record, call.branch)
+    place = yield from taken(live, root, record.seq, (), call.branch, call.call_id, record.before)
     try:
         yield from put_back(live, root, record.seq, record.call_id, record.before, call.branch)
     finally:
@@ -84,8 +87,47 @@ def put_back_uncertain(call: Call, record: CallRecord) -> Flow[None]:
     live.io.going_on.pop((live.run_id, record.seq, record.attempt), None)
 
 
-def _taken(live: LiveRun, root: str, record: CallRecord, branch: Branch | None) -> Flow[Any]:
-    try:
-        return (yield from taken(live, root, record.seq, (), branch, record.call_id, record.before))
-    except JumarError as error:
-        raise live.stop(error) from error
+# --- A run that is left by an order. ---------------------------------------------------------------------------------
+
+_CUT_OFF = Failure("CutOff", "it was cut off, and its files are put back", ErrorClass.CANCELLED)
+
+
+def settle_writes(live: LiveRun) -> Flow[None]:
+    """Put back the files of every write that may have been cut off, before the run is left by an order.  What cannot be
+    put back stays UNCERTAIN, and its paths held: whoever takes the run up again tries anew, and of a run that has ended
+    a person is asked.
+    """
+    run_no, root = live.run.run_no, live.run.workspace
+    assert root is not None
+    for record in (yield from Load(lambda store: store.calls(run_no))):
+        if record.effect is not Effect.WRITE or record.state is not CallState.UNCERTAIN or record.before is None:
+            continue
+        place = yield from taken_at_rest(live, root, record)
+        if place is None:
+            log(WARNING, live.run_id, record.call_id, "its files are not put back: they are still being written")
+            continue
+        try:
+            left = yield from restored(live, root, record.seq, record.call_id, record.before)
+        finally:
+            place.leave()
+        if left is None:
+            yield from _settled(live, record)
+
+
+def _settled(live: LiveRun, record: CallRecord) -> Flow[None]:
+    """A write whose files are put back: it is to be made again, or, where the run ends, has failed."""
+    final = live.control == Control.CANCEL
+    state = CallState.FAILED if final else CallState.PLANNED
+    failure = record.failure or _CUT_OFF
+    packed = failure_bytes(failure)
+    change = CallChange(
+        seq=record.seq,
+        state=state,
+        attempt=record.attempt,
+        epoch=live.epoch,
+        failure=failure,
+        ended_at=live.wall() if final else None,
+        checksum=call_checksum(record.call_id, record.args_digest, record.kind, record.effect, state, None, packed),
+    )
+    frees = (record.seq,) if final and record.identity is not None else ()
+    yield from advance(live, changes=(change,), frees=frees, drops=(record.seq,))

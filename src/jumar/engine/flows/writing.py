@@ -30,16 +30,17 @@ from jumar.core.failures import Sorted, short_message
 from jumar.core.held_paths import held_paths
 from jumar.core.path_templates import resolve
 from jumar.core.records import Failure
-from jumar.core.requests import Attempt, Capture, Captured, Flow, Invoke
+from jumar.core.requests import Attempt, Captured, Flow, Invoke
 from jumar.core.states import CallState, ErrorClass, EventKind, Strategy
 from jumar.core.uncertain import Ended, Judgement, judge
 from jumar.engine.flows.actions import held
 from jumar.engine.flows.effects import last_attempt, not_sent, pause, send, start
+from jumar.engine.flows.keeping import captured, grafted
 from jumar.engine.flows.outcomes import failure_of, how_ended, raised, record_failure, record_success
 from jumar.engine.flows.places import Taken, held_elsewhere, taken
 from jumar.engine.flows.putting_back import put_back
 from jumar.engine.flows.settling import note_given_up, note_uncertain
-from jumar.engine.live import LiveRun
+from jumar.engine.logs import WARNING, log
 from jumar.errors import JumarError, PathRefused, UsageError, WorkspaceError
 
 if TYPE_CHECKING:
@@ -168,10 +169,11 @@ def _attempt(write: _Write, place: Taken, attempt: int, *, new: bool) -> Flow[_D
     """One attempt, with its paths taken; None where another call holds its name or its paths."""
     call, live = write.call, write.call.live
     try:
-        before = yield from capture(live, write.root, write.scope)
+        before = yield from captured(live, write.root, write.scope)
         _check_restorable(write, before)
     except WorkspaceError as refused:
         raise (yield from _refuse(call, attempt - 1, refused, new=new)) from refused
+    yield from grafted(live, write.root, before)
     dispatch_by = yield from start(call, attempt, new=new, before=before.digest, holds=write.holds)
     if dispatch_by is None:
         return None
@@ -191,7 +193,10 @@ def _attempt(write: _Write, place: Taken, attempt: int, *, new: bool) -> Flow[_D
         after = yield from _after(write)
         polluted = yield from _verified(write, attempt, ended)
         if polluted is None:
-            value = yield from record_success(call, attempt, ended.value, *times, new=False, after=after)
+            if after is not None:
+                yield from grafted(live, write.root, after)
+            digest = None if after is None else after.digest
+            value = yield from record_success(call, attempt, ended.value, *times, new=False, after=digest)
             return _Done(value)
         end = _End(polluted, again=True, times=times)
     else:
@@ -206,6 +211,8 @@ def _undone(write: _Write, place: Taken, attempt: int, ended: Attempt, before: C
     """Do what the strategy says about an attempt that may have left files half-done."""
     call = write.call
     strategy = call.policy.strategy or Strategy.ROLLBACK
+    if strategy is not Strategy.ROLLBACK:
+        call.live.dirty = True
     if strategy is Strategy.FORWARD:
         end.again = False
         return end
@@ -214,15 +221,6 @@ def _undone(write: _Write, place: Taken, attempt: int, ended: Attempt, before: C
     if strategy is Strategy.ROLLBACK:
         yield from put_back(call.live, write.root, call.seq, call.call_id, before.digest, call.branch)
     return end
-
-
-def capture(live: LiveRun, root: str, scope: tuple[bytes, ...] = ()) -> Flow[Captured]:
-    """Take a snapshot; how far it is, is told where it takes long, and counts as progress."""
-    from jumar.engine.flows.keeping import telling
-
-    captured: Captured = yield Capture(root, scope, telling(live))
-    live.progress_at = live.clock()
-    return captured
 
 
 def _check_restorable(write: _Write, before: Captured) -> None:
@@ -248,13 +246,16 @@ def _not_restorable(what: str, tool: str) -> WorkspaceError:
     )
 
 
-def _after(write: _Write) -> Flow[bytes | None]:
+def _after(write: _Write) -> Flow[Captured | None]:
     """The files as the body has left them; None where that cannot be told, which undoes nothing of what it did."""
+    live = write.call.live
     try:
-        captured = yield from capture(write.call.live, write.root, write.scope)
-    except WorkspaceError:
+        after = yield from captured(live, write.root, write.scope)
+    except WorkspaceError as error:
+        log(WARNING, live.run_id, write.call.call_id, "what it has written cannot be captured: %s", error.what)
+        live.dirty = True
         return None
-    return captured.digest
+    return after
 
 
 def _verified(write: _Write, attempt: int, ended: Attempt) -> Flow[Failure | None]:
