@@ -136,6 +136,9 @@ class Answers:
 
     def _state(self, call: CallView) -> str:
         """How a call stands that has no result."""
+        asked = self._asked.get(call.call_id)
+        if asked is not None and asked.kind == "undo":
+            return "waits for somebody to say whether to undo it"
         answer = answer_to(call, self._answers)
         if answer is not None:
             return f"{said(answer)}: {answer.note}" if answer.note else said(answer)

@@ -9,7 +9,7 @@ from jumar.cli.lines import NextStep
 from jumar.cli.options import Options
 from jumar.cli.settling import is_timeout, still_may
 from jumar.cli.times import when
-from jumar.cli.words import json_of
+from jumar.cli.words import json_of, original_of
 from jumar.harness.results import RunInfo, WaitingOn
 
 _MOST_CHOICES = 8  # choices that have a command each
@@ -23,7 +23,10 @@ def question(asked: WaitingOn) -> str:
     if asked.kind == "resolve":
         return f"did {asked.call_id} happen?"
     if asked.kind == "undo":
-        return f"{asked.call_id} could not be undone: again, or leave it as it is?"
+        original = original_of(asked.call_id)
+        if not asked.attempt:
+            return f"another run counts on what {original} did: undo it all the same, or leave it as it is?"
+        return f"{original} could not be undone: again, or leave it as it is?"
     return f"{asked.call_id} asks: {asked.question}" if asked.question else f"{asked.call_id} needs an answer"
 
 
@@ -100,7 +103,8 @@ def commands_for(
             ("no", reject),
         )
     if asked.kind == "undo":
-        return ("again", options.command("approve", short, call, app=False)), ("leave it as it is", reject)
+        again = "again" if asked.attempt else "undo it"
+        return (again, options.command("approve", short, call, app=False)), ("leave it as it is", reject)
     if asked.kind == "ask":
         choices = asked.choices or ()
         if 0 < len(choices) <= _MOST_CHOICES:
@@ -138,7 +142,8 @@ def facts_for(asked: WaitingOn, now: int) -> tuple[tuple[str, str], ...]:
         again = (("attempt", f"{asked.attempt}, after one of {_at(asked, now)}"),) if asked.attempt > 1 else ()
         return (sends, *again, *reason)
     if asked.kind == "undo":
-        return (sends, ("attempt", f"{asked.attempt}, at {_at(asked, now)}"), *reason, ("key", asked.idempotency_key))
+        tries = (("attempt", f"{asked.attempt}, at {_at(asked, now)}"),) if asked.attempt else ()
+        return (("undoes", sends[1]), *tries, *reason)
     attempt = ("attempt", f"{asked.attempt}, started {_at(asked, now)}")
     return (sends, attempt, *reason, *_probe(asked, now), ("key", asked.idempotency_key), *_advice(asked))
 

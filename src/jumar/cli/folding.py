@@ -27,8 +27,10 @@ class Fold(Generic[T]):
 
 
 def stands_out(call: CallView) -> bool:
-    """Whether somebody may look for this call: it failed, waits, is under way, or nobody knows how it ended."""
-    return call.state not in _SETTLED
+    """Whether somebody may look for this call: it failed, waits, is under way, or nobody knows how it ended; or it stands
+    although a rollback left it behind.
+    """
+    return call.leftover or (call.state not in _SETTLED and not call.left_behind)
 
 
 def folded(items: Sequence[T], most: int, matters: Callable[[T], bool]) -> list[T | Fold[T]]:

@@ -20,7 +20,8 @@ _FINAL = frozenset(status.name for status in FINAL)
 @dataclass(frozen=True)
 class Given:
     """An answer that is recorded: about which call, the verdict's own name and its words; what it changed in the call's
-    arguments; from when on (ms since 1970) the run goes on after it; and what the call's last attempt ended with.
+    arguments; from when on (ms since 1970) the run goes on after it; what the call's last attempt ended with; and which
+    call is told of instead, where that one undoes it.
     """
 
     run_id: str
@@ -31,6 +32,7 @@ class Given:
     resume_from: int | None = None
     since: str = ""
     reason: str | None = None
+    about: str = ""
 
 
 def tell_given(harness: Harness, options: Options, given: Given) -> None:
@@ -62,7 +64,7 @@ def tell_given(harness: Harness, options: Options, given: Given) -> None:
     from jumar.cli.screen import out
 
     screen = out()
-    wrapped_line(screen, "recorded", f"call {given.call_id} of run {short} {given.words}", "green")
+    wrapped_line(screen, "recorded", f"call {given.about or given.call_id} of run {short} {given.words}", "green")
     if given.changed:
         wrapped_line(screen, "with", given.changed)
     if given.reason:

@@ -10,7 +10,7 @@ from rich.text import Text
 from jumar.cli.lines import INDENT, STATUS_STYLES
 from jumar.cli.screen import Screen, cells
 from jumar.cli.times import ago, lasted, moment
-from jumar.cli.words import is_turn, ordered, pending, to_be
+from jumar.cli.words import is_turn, ordered, pending, rolling_back, to_be
 from jumar.harness.results import CallView, RunInfo, RunView
 
 _MANY = 4000  # characters of a value that are looked at before it is cut
@@ -89,9 +89,8 @@ def _line(run: RunInfo) -> str:
 
 def _order(run: RunInfo) -> str:
     """The rollback that is under way, the order that the run has yet to obey, or by whom it was ended."""
-    if run.rolling_back_to is not None:
-        to = f" to version {run.rolling_back_to}" if run.rolling_back_to >= 0 else ""
-        return f"a rollback{to} is under way{_then(run)}"
+    if rolling_back(run):
+        return f"{rolling_back(run)} is under way{_then(run)}"
     if pending(run):
         return to_be(pending(run)) + ordered(run)
     return ordered(run).removeprefix(", ") if run.status == "CANCELLED" else ""
@@ -123,6 +122,8 @@ def _counts(view: RunView) -> str:
     for call in view.calls:
         states[call.state] = states.get(call.state, 0) + 1
     parts = [f"{count} {state.lower()}" for state, count in states.items()]
+    behind = sum(call.left_behind for call in view.calls)
+    parts += [f"{behind} of them left behind"] if behind else []
     kept = len(view.checkpoints)
     points = f"; {kept} checkpoint{'' if kept == 1 else 's'} kept" if kept else ""
     return f"{len(view.calls)}: {', '.join(parts)}{points}"

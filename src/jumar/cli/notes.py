@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jumar.cli.asked import is_settling, question
 from jumar.cli.progress import owner_name
 from jumar.cli.times import ago
-from jumar.cli.words import pending, to_be
+from jumar.cli.words import pending, rolling_back, to_be
 from jumar.harness.results import CallView, HolderView, RunInfo, WaitingOn
 
 Note = tuple[str, str]  # text and style
@@ -29,6 +29,8 @@ class Waits:
 def note_of(run: RunInfo, waits: Waits, now: int) -> Note:
     """What a run waits for or does, since when or until when, and the order it has yet to obey."""
     text, style = _note(run, waits, now)
+    if rolling_back(run):
+        text, style = f"in {rolling_back(run)}; {text}" if text else f"in {rolling_back(run)}", "magenta"
     order = pending(run)
     if not order:
         return text, style

@@ -18,7 +18,7 @@ from jumar.cli.progress import owner_name
 from jumar.cli.reading import tried_again
 from jumar.cli.settling import still_may
 from jumar.cli.times import lasted, when
-from jumar.cli.words import answer_to, last_of, ordered, pending, to_be
+from jumar.cli.words import answer_to, last_of, ordered, pending, rolling_back, to_be
 from jumar.harness.results import CallView, HolderView, RunInfo, RunView, WaitingOn
 
 MOST_STEPS = 10
@@ -150,9 +150,13 @@ def _stands(options: Options, short: str, view: RunView, now: int, error: BaseEx
     resume = options.command("resume", short)
     order = pending(run)
     if run.status == "QUEUED":
-        return [NextStep(f"It is queued: no process drives it.{_denied(options, view)}", (("go on", resume),))]
+        why = _rollback_first(run) or _denied(options, view)
+        return [NextStep(f"It is queued: no process drives it.{why}", (("go on", resume),))]
     if run.status == "PAUSED":
         line = last_of(view.orders, "paused")
+        back = last_of(view.orders, "rolled-back")
+        if back is not None and (line is None or line.at <= back.at):
+            return [_rolled_back(options, short, run, back.at, now)]
         since = f" since {when(line.at, now)}" if line is not None else ""
         end = ("end it", options.command("cancel", short, app=False))
         return [
@@ -164,7 +168,7 @@ def _stands(options: Options, short: str, view: RunView, now: int, error: BaseEx
         return []
     owner = owner_name(run.owner)
     if run.lease_seconds is None:
-        gone = "The process that drove it has gone: its lease ran out."
+        gone = f"The process that drove it has gone: its lease ran out.{_rollback_first(run)}"
         if order:
             return [NextStep(f"{gone} It was {to_be(order)}.", (_obey(options, short, order),))]
         return [NextStep(gone, (("go on", resume),))]
@@ -178,6 +182,20 @@ def _stands(options: Options, short: str, view: RunView, now: int, error: BaseEx
         return [NextStep(reason, (_obey(options, short, order),))]
     left = lasted(run.lease_seconds * 1000)
     return [NextStep(f"{owner} drives it; its lease has {left} left unless it is renewed.")]
+
+
+def _rollback_first(run: RunInfo) -> str:
+    """What is done first where a rollback was cut off."""
+    return f" It is in the middle of {rolling_back(run)}, which is finished first." if rolling_back(run) else ""
+
+
+def _rolled_back(options: Options, short: str, run: RunInfo, at: int, now: int) -> NextStep:
+    """A rollback has left the run paused."""
+    to = f" to version {run.line[-1][1]}" if run.line else ""
+    return NextStep(
+        f"It was rolled back{to}, at {when(at, now)}, and is paused. It goes on from there when it is resumed.",
+        (("go on", options.command("resume", short)), ("end it", options.command("cancel", short, app=False))),
+    )
 
 
 def _obey(options: Options, short: str, order: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from jumar.core.naming import undo_id
 from jumar.harness.results import AnswerView, CallView, RunInfo, TraceLine
 
 _EXPIRY = "expiry"  # who is said to have answered where a default was taken
@@ -73,6 +74,11 @@ def _newest(call: CallView, answers: Sequence[AnswerView], verdicts: Sequence[st
     return next((each for each in reversed(found) if each.verdict in verdicts), None)
 
 
+def original_of(call_id: str) -> str:
+    """The id of the call that an undoing one is to undo."""
+    return call_id.removesuffix(undo_id(""))
+
+
 # --- Orders. --------------------------------------------------------------------------------------------------------
 
 
@@ -86,6 +92,13 @@ def pending(run: RunInfo) -> str:
 def to_be(order: str) -> str:
     """An order as something that is still to come: `to be paused`."""
     return {"pause": "to be paused", "cancel": "to be cancelled"}.get(order, "")
+
+
+def rolling_back(run: RunInfo) -> str:
+    """The rollback that is under way in a run: `a rollback to version 7`; empty where none is."""
+    if run.rolling_back_to is None:
+        return ""
+    return f"a rollback to version {run.rolling_back_to}" if run.rolling_back_to >= 0 else "a rollback"
 
 
 def ordered(run: RunInfo) -> str:

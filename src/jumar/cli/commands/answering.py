@@ -15,7 +15,7 @@ from jumar.cli.reading import answered_call, is_there, json_argument, not_happen
 from jumar.cli.requested import requested
 from jumar.cli.settling import still_may
 from jumar.cli.times import now_ms, when
-from jumar.cli.words import edits, json_of
+from jumar.cli.words import edits, json_of, original_of
 from jumar.core.verdicts import Happened, NotHappened
 from jumar.errors import JumarError, UsageError
 from jumar.harness.harness import Harness
@@ -52,8 +52,7 @@ def approve(options: Options, run: str, call: str, given: str | None, by: str | 
                     f"--args cannot be given for {asked.call_id}", hint="It is undone with what it was done with."
                 )
             harness.approve(run_id, asked.call_id, by=by, note=note)
-            words = "is to be undone again"
-            return _told(harness, options, Given(run_id, asked.call_id, "approve", words, reason=asked.reason))
+            return _about_undoing(harness, options, run_id, asked, "approve", "is to be undone")
         args = None if given is None else _object(json_argument("--args", given))
         harness.approve(run_id, asked.call_id, args=args, by=by, note=note)
         changed = ""
@@ -84,8 +83,8 @@ def reject(options: Options, run: str, call: str, by: str | None, note: str | No
         if asked.kind == "approval":
             return _told(harness, options, Given(run_id, asked.call_id, "reject", "is rejected"))
         if asked.kind == "undo":
-            words = "is left as it is, and listed as not undone"
-            return _told(harness, options, Given(run_id, asked.call_id, "reject", words, reason=asked.reason))
+            words = "is left as it is, and counts as not undone"
+            return _about_undoing(harness, options, run_id, asked, "reject", words)
         words = "did not happen, and is not made again"
         return _told(harness, options, Given(run_id, asked.call_id, "reject", words, reason=asked.reason))
 
@@ -171,6 +170,12 @@ def _answering(options: Options) -> Any:
 def _told(harness: Harness, options: Options, said: Given) -> int:
     tell_given(harness, options, said)
     return DONE
+
+
+def _about_undoing(harness: Harness, options: Options, run_id: str, asked: WaitingOn, verdict: str, words: str) -> int:
+    about = original_of(asked.call_id)
+    said = Given(run_id, asked.call_id, verdict, words, reason=asked.reason, about=about)
+    return _told(harness, options, said)
 
 
 def _found(harness: Harness, options: Options, run: str) -> str:
