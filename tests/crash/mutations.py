@@ -20,7 +20,8 @@ from jumar.core.uncertain import RESOLUTION, Resolution
 from jumar.core.verdicts import NotHappened, Unknown
 from jumar.engine import policy
 from jumar.engine.flows import calls, effects, settling
-from jumar.engine.live import Halt, LiveRun
+from jumar.engine.halting import Halt
+from jumar.engine.live import LiveRun
 from jumar.engine.policy import Settings
 from jumar.engine.scope import CurrentCall
 from jumar.stores.sqlite import tables, writes

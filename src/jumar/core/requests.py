@@ -78,7 +78,8 @@ class Attempt(Struct, eq=False):
     """How an invoked body ended.
 
     Times are wall-clock milliseconds, but for `over_at`, which is the lease clock's when the body ended, None while
-    it goes on past its timeout.  A late end fills in `value` or `error`, then `over_at`, then calls `late`.
+    it goes on past its timeout, or after whoever waited for it was interrupted.  A late end fills in `value` or `error`
+    (where there is none yet), then `over_at`, then calls `late`.
     """
 
     value: Any = None
@@ -152,6 +153,7 @@ class Captured(Struct, frozen=True):
 
     digest: bytes
     snapshot: Any  # a core.trees.Snapshot, which a program without a workspace never loads
+    links: tuple[tuple[bytes, bytes], ...] = ()  # where a glob names a symbolic link: its path and target
 
 
 class Known:

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from jumar.core.held_paths import held_paths, overlapping
+from jumar.core.held_paths import held_paths, named_links, overlapping
 from jumar.core.requests import Capture, Captured, Graft, Occupy, Place, Request, Restore
 from jumar.errors import JumarError, UsageError, WorkspaceBusy
 from jumar.stores.opening import SQLITE
@@ -98,10 +98,11 @@ class OpenWorkspace:
         with self._one_at_a_time:
             known, changes = request.known, request.known.changes
             snapshot = self.workspace.capture(request.scope, progress=request.tell)
-            captured = Captured(snapshot_digest(snapshot), snapshot)
+            digest = snapshot_digest(snapshot)
             if not request.scope:
-                known.tree, known.seen = captured.digest, changes
-            return captured
+                known.tree, known.seen = digest, changes
+                return Captured(digest, snapshot)
+            return Captured(digest, snapshot, tuple(named_links(self.workspace.objects.load, snapshot)))
 
     def restore(self, request: Restore) -> Report:
         """Put files back; under the lock of this process where it has it."""

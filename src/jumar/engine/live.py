@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from copy import copy
 from typing import Any
 
 from jumar.core.changes import Outcome, Refusal
@@ -19,67 +18,23 @@ from jumar.core.replay import ReplayTable
 from jumar.core.requests import Known, Lane
 from jumar.core.states import CallState, Control, EventKind, Phase
 from jumar.core.triggers import Trigger, replaces
+from jumar.database import forks
+from jumar.engine.halting import Halt, Wait, both
 from jumar.engine.io import IO
 from jumar.engine.policy import Settings
 from jumar.engine.riders import Riders
 from jumar.engine.scope import Branch, current_scope
 from jumar.errors import (
     IllegalTransition,
-    IntegrityError,
     JumarError,
     LeaseLost,
     NotStorable,
-    ReplayDiverged,
     RunEnded,
     Stopped,
     UsageError,
 )
-from jumar.stores import forks
 
 _OWN_NAME = "Give each step in a thread or task of its own a name that no other step has."
-
-
-class Wait:
-    """Why a run waits: for somebody's answer to `waiting_on`, until `wake_at`, or both."""
-
-    __slots__ = ("reason", "waiting_on", "wake_at")
-
-    def __init__(self, reason: str, waiting_on: str | None = None, wake_at: int | None = None) -> None:
-        self.reason = reason
-        self.waiting_on = waiting_on
-        self.wake_at = wake_at
-
-
-class Halt:
-    """A latched stopping signal.  Nothing new is sent after one.
-
-    While the lease is `ours` (the run waits, its code has diverged, a record is damaged) what is in flight is still
-    recorded; after any other error nothing more may be written.  Once the run is `over` in this process there is no
-    agent left to stop: whoever still holds on to it gets the ordinary error.
-    """
-
-    __slots__ = ("error", "order", "over", "wait")
-
-    def __init__(
-        self, wait: Wait | None, error: JumarError | None, *, over: bool = False, order: Control | None = None
-    ) -> None:
-        self.wait = wait
-        self.error = error
-        self.over = over
-        self.order = order  # an operator's: to pause, or to cancel
-
-    @property
-    def ours(self) -> bool:
-        """Whether the run may still be written under this lease."""
-        return not self.over and (self.error is None or isinstance(self.error, (ReplayDiverged, IntegrityError)))
-
-    def signal(self) -> BaseException:
-        """A fresh exception to raise; one instance raised in several threads would mix up their tracebacks."""
-        if self.error is not None:
-            return copy(self.error) if self.over else Stopped(self.error.what, self.error)
-        if self.order is not None:
-            return Stopped(f"an operator asked to {self.order.label} the run")
-        return Stopped(self.wait.reason if self.wait is not None else "the run stopped")
 
 
 class LiveRun:
@@ -186,12 +141,12 @@ class LiveRun:
         item = self._item_here(branch)
         with self.lock:
             if item is not None and item.is_item and (self.halt is None or self.halt.wait is not None):
-                item.wait = wait if item.wait is None else _both(item.wait, wait)
+                item.wait = wait if item.wait is None else both(item.wait, wait)
                 return Stopped(wait.reason)
             if self.halt is None:
                 self.halt = Halt(wait, None)
             elif self.halt.wait is not None:
-                self.halt = Halt(_both(self.halt.wait, wait), None)
+                self.halt = Halt(both(self.halt.wait, wait), None)
             return self.halt.signal()
 
     def _item_here(self, branch: Branch | None) -> Branch | None:
@@ -510,9 +465,3 @@ class LiveRun:
         with self.lock:
             riders, self._riders = self._riders, None
         return riders
-
-
-def _both(one: Wait, other: Wait) -> Wait:
-    moments = [wait.wake_at for wait in (one, other) if wait.wake_at is not None]
-    names = [wait.waiting_on for wait in (one, other) if wait.waiting_on]
-    return Wait(one.reason, ", ".join(dict.fromkeys(names)) or None, min(moments, default=None))

@@ -9,6 +9,7 @@ from typing import Any
 
 from jumar.core.codec import codec_for
 from jumar.core.naming import check_name
+from jumar.core.states import Effect
 from jumar.engine.flows.lifecycle import AgentPlan
 from jumar.errors import UsageError
 from jumar.harness.binding import hints_of
@@ -29,6 +30,11 @@ class AgentSpec:
         self._tools = tools
         self._names = names
         self._plan: AgentPlan | None = None
+
+    @property
+    def writer(self) -> str | None:
+        """The name of a tool it lists that writes files, if there is one."""
+        return next((tool.name for tool in self._tools or () if tool.effect is Effect.WRITE), None)
 
     @property
     def plan(self) -> AgentPlan:

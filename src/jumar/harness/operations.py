@@ -10,19 +10,19 @@ from msgspec.structs import replace
 
 from jumar.core.records import RunRecord
 from jumar.core.requests import Flow
-from jumar.core.states import Control, Status
+from jumar.core.states import Control, Status, Strategy
 from jumar.core.store import Store
 from jumar.engine.engine import Engine
 from jumar.engine.files import Files, checked_root
 from jumar.engine.flows.ended import Ended
 from jumar.engine.live import LiveRun
-from jumar.engine.policy import Settings
+from jumar.engine.policy import Settings, ToolPolicy
 from jumar.errors import IllegalTransition, JumarError, LeaseHeld, RunEnded, RunNotFound, UsageError
 from jumar.harness.agents import AgentSpec
 from jumar.harness.answering import Answering, check_note, user
-from jumar.harness.results import Report, RunResult, WaitingOn, result_of
+from jumar.harness.results import Report, Rollback, RunResult, WaitingOn, result_of
 from jumar.harness.tools import ToolSpec
-from jumar.harness.views import waiting_on
+from jumar.harness.views import rollback_view, waiting_on
 from jumar.stores.opening import open_store
 
 Waiting = Callable[[float], None] | None
@@ -35,6 +35,7 @@ class Operations:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._refused: UsageError | None = None  # the workspace, where it can be none
         self.store: Store = engine.store
 
     @property
@@ -53,9 +54,15 @@ class Operations:
     @classmethod
     def open(cls, address: str, settings: Settings, watcher: Any, workspace: str | None = None) -> Operations:
         """Open the store at an address; new runs work on the files of `workspace`."""
+        refused = None
         if workspace is not None:
-            settings = replace(settings, workspace=checked_root(workspace))
-        return cls(Engine(open_store(address), settings, watcher, Files(address)))
+            try:
+                settings = replace(settings, workspace=checked_root(workspace))
+            except UsageError as error:  # which only a new run minds: to look at the others no files are needed
+                refused = error
+        operations = cls(Engine(open_store(address), settings, watcher, Files(address)))
+        operations._refused = refused
+        return operations
 
     def close(self) -> None:
         """Stop renewing leases and close the store."""
@@ -83,21 +90,36 @@ class Operations:
         """Create a run."""
         from jumar.engine.drivers.plain import drive
 
+        self._check_files(spec)
         identifier = run_id or self._engine.new_run_id()
         drive(self._engine.start_flow(spec.plan, value, identifier, task), self._engine.io)
         return identifier
 
     def resume(
-        self, spec: AgentSpec, run_id: str, wait: bool, waiting: Waiting, *, asked: bool = True
+        self,
+        spec: AgentSpec,
+        run_id: str,
+        wait: bool,
+        waiting: Waiting,
+        *,
+        asked: bool = True,
+        strategy: Strategy | None = None,
     ) -> RunResult[Any]:
         """Take a run over and drive it on."""
-        return self._drive(spec, self._resume_flow(spec, run_id, wait, waiting, asked))
+        return self._drive(spec, self._resume_flow(spec, run_id, wait, waiting, asked, strategy))
 
     async def aresume(
-        self, spec: AgentSpec, run_id: str, wait: bool, waiting: Waiting, *, asked: bool = True
+        self,
+        spec: AgentSpec,
+        run_id: str,
+        wait: bool,
+        waiting: Waiting,
+        *,
+        asked: bool = True,
+        strategy: Strategy | None = None,
     ) -> RunResult[Any]:
         """Take a run over and drive it on, awaited."""
-        return await self._adrive(spec, self._resume_flow(spec, run_id, wait, waiting, asked))
+        return await self._adrive(spec, self._resume_flow(spec, run_id, wait, waiting, asked, strategy))
 
     def resume_if_free(self, spec: AgentSpec, run_id: str) -> RunResult[Any] | None:
         """Take up a run that can go on by itself; None where another process was quicker."""
@@ -117,12 +139,32 @@ class Operations:
         except JumarError as error:
             return result_of(self.run_record(run_id), None, error, ())
 
+    def _check_files(self, spec: AgentSpec) -> None:
+        """UsageError where a new run of the agent could not work on its files."""
+        if self._refused is not None:
+            raise self._refused
+        if spec.writer is not None and self._engine.settings.workspace is None:
+            from jumar.engine.flows.writing import no_workspace
+
+            raise no_workspace(spec.writer)
+
     def _run_flow(self, spec: AgentSpec, value: Any, run_id: str | None, task: str) -> Flow[Ended]:
+        self._check_files(spec)
         identifier = run_id or self._engine.new_run_id()
         return self._engine.run_flow(spec.plan, _faces(spec), value, identifier, task)
 
-    def _resume_flow(self, spec: AgentSpec, run_id: str, wait: bool, waiting: Waiting, asked: bool) -> Flow[Ended]:
-        return self._engine.resume_flow(run_id, spec.plan, _faces(spec), wait=wait, waiting=waiting, asked=asked)
+    def _resume_flow(
+        self,
+        spec: AgentSpec,
+        run_id: str,
+        wait: bool,
+        waiting: Waiting,
+        asked: bool,
+        strategy: Strategy | None,
+    ) -> Flow[Ended]:
+        return self._engine.resume_flow(
+            run_id, spec.plan, _faces(spec), wait=wait, waiting=waiting, asked=asked, strategy=strategy
+        )
 
     def _drive(self, spec: AgentSpec, flow: Flow[Ended]) -> RunResult[Any]:
         if spec.is_async:
@@ -186,6 +228,45 @@ class Operations:
         check_note("note", note)
         flow = self._engine.order_flow(run_id, control, by or user(), note, wait=wait, waiting=waiting)
         return drive(flow, self._engine.io)
+
+    def knows(self, tools: Mapping[str, ToolSpec]) -> None:
+        """These are the tools there are; more may come."""
+
+        def policy(name: str) -> ToolPolicy | None:
+            spec = tools.get(name)
+            return None if spec is None else spec.policy
+
+        self._engine.undoers = policy
+
+    # --- Going back. ---
+
+    def rollback(
+        self,
+        run_id: str,
+        to: int | str,
+        paths: tuple[str, ...],
+        *,
+        force: bool,
+        dry_run: bool,
+        by: str | None,
+        note: str | None,
+    ) -> Rollback:
+        """Roll a run back, or tell what that would do."""
+        from jumar.engine.drivers.plain import drive
+        from jumar.engine.recovering import Wanted
+
+        check_note("by", by)
+        check_note("note", note)
+        wanted = Wanted(to, paths, force, dry_run, by or user(), note)
+        planned, rolled = drive(self._engine.rollback_flow(run_id, wanted), self._engine.io)
+        return rollback_view(planned, rolled, self.store)
+
+    def fork(self, run_id: str, at: int | str, folder: str | None, by: str | None) -> str:
+        """Make a new run out of another one; answers its id."""
+        from jumar.engine.drivers.plain import drive
+
+        check_note("by", by)
+        return drive(self._engine.fork_flow(run_id, at, folder, by or user()), self._engine.io)
 
     def due_of(self, agents: Container[str], limit: int) -> list[tuple[str, str]]:
         """Ids of runs of these agents that can go on by themselves, each with its agent's name."""

@@ -94,8 +94,8 @@ class _Threaded:
             self._loop.call_soon_threadsafe(self._returned)
         except RuntimeError:  # the loop is gone, and with it whoever waited; what is known now may still be filed
             self._not_awaited()
-            if self._file():
-                _file_late(self._attempt)
+            self._file()
+            _file_late(self._attempt)
 
     def abandon(self) -> None:
         """The driver stops waiting."""
@@ -131,16 +131,15 @@ class _Threaded:
         if not self.over.done():
             self._attempt.ended_at = self._ran.ended_at
             self.over.set_result(None)
-        if self._file():
-            _file_elsewhere(self._attempt)
+        self._file()
+        _file_elsewhere(self._attempt)
 
-    def _file(self) -> bool:
-        """File the end; answers whether somebody waits to hear of it late."""
+    def _file(self) -> None:
+        """File the end."""
         attempt, ran = self._attempt, self._ran
         if attempt.error is None:  # else it was given up, and answered as that
             attempt.value, attempt.error = ran.value, ran.error
         attempt.over_at = ran.over_at
-        return attempt.timed_out
 
 
 def _context(request: Invoke) -> contextvars.Context:
@@ -202,7 +201,7 @@ def _late_end(attempt: Attempt, task: asyncio.Task[Any], io: IO) -> None:
 
 
 def _file_elsewhere(attempt: Attempt) -> None:
-    """Tell of a late end in a thread of its own: it commits, and a loop must not wait for a store's lock."""
+    """Tell whoever waits to hear of a late end, in a thread of its own: that commits, and a loop must not wait."""
     if attempt.late is None:
         return
     try:

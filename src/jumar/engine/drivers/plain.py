@@ -128,11 +128,13 @@ def _in_thread(request: Invoke, io: IO, attempt: Attempt) -> Attempt:
         ran = Attempt()
         run_body(ran, partial(_plainly, request), io.clock, io.wall)
         with lock:
-            attempt.value, attempt.error, attempt.started_at = ran.value, ran.error, ran.started_at
-            attempt.ended_at, attempt.over_at = ran.ended_at, ran.over_at
+            if attempt.error is None:  # else whoever waited was interrupted, and has been answered
+                attempt.value, attempt.error = ran.value, ran.error
+                attempt.started_at, attempt.ended_at = ran.started_at, ran.ended_at
+            attempt.over_at = ran.over_at
             done.set()
             late = attempt.late
-        if attempt.timed_out and late is not None:
+        if late is not None:
             late()
 
     attempt.started_at = io.wall()
@@ -140,11 +142,18 @@ def _in_thread(request: Invoke, io: IO, attempt: Attempt) -> Attempt:
         start(copy_context(), work, "jumar-call")
     except NotApplied as error:
         return not_run(attempt, error, io.clock, io.wall)
-    if not done.wait(request.timeout):
-        with lock:
-            if not done.is_set():
-                attempt.timed_out = True
-                attempt.ended_at = io.wall()
+    interrupted: BaseException | None = None
+    try:
+        done.wait(request.timeout)
+    except BaseException as error:
+        interrupted = error
+    with lock:
+        if interrupted is not None:
+            attempt.error = interrupted
+        elif not done.is_set():
+            attempt.timed_out = True
+        if not done.is_set():
+            attempt.ended_at = io.wall()
     return attempt
 
 

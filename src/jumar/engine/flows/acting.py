@@ -24,7 +24,7 @@ from jumar.engine.flows.outcomes import load
 from jumar.engine.flows.planning import LoopPlan, Opened
 from jumar.engine.live import LiveRun
 from jumar.engine.scope import Scope
-from jumar.errors import Stopped
+from jumar.errors import PathRefused, Stopped
 
 
 def act(live: LiveRun, plan: LoopPlan, opened: Opened) -> Flow[None]:
@@ -52,13 +52,16 @@ def _all(live: LiveRun, plan: LoopPlan, calls: list[Call]) -> Flow[list[_Failed]
     for call in calls:
         yield from _ask_first(call)
     answered = yield from _answered(live, calls)
-    at_once = [call for call in calls if _need_not_wait(call, answered)]
+    earlier = _in_turn(calls)
+    at_once = [call for call in calls if call.seq not in earlier and _need_not_wait(call, answered)]
     branches = [call.branch for call in calls if call.branch is not None]
     for branch in branches:
         branch.is_item = True  # what one of the calls waits for stops none of the others
     failed = yield from _side_by_side(live, plan, at_once)
     for call in calls:
         if call not in at_once:
+            if any(other.branch is not None and other.branch.wait is not None for other in earlier.get(call.seq, ())):
+                continue  # it comes after a call that waits, and the run waits for that
             live.check()
             failed += yield from _one_of_several(call)
     for branch in branches:
@@ -66,6 +69,31 @@ def _all(live: LiveRun, plan: LoopPlan, calls: list[Call]) -> Flow[list[_Failed]
             live.wait(wait)
     live.check()
     return failed
+
+
+def _in_turn(calls: list[Call]) -> dict[int, list[Call]]:
+    """Writes that overlap earlier ones of their decision, by number, with those: they go out after them, in the order
+    of the decision, since that is what it means.
+    """
+    if sum(call.policy.effect is Effect.WRITE for call in calls) < 2:
+        return {}
+    from jumar.core.held_paths import held_paths, overlapping
+    from jumar.engine.flows.writing import declared
+
+    before: list[tuple[Call, tuple[bytes, ...]]] = []
+    found: dict[int, list[Call]] = {}
+    for call in calls:
+        if call.policy.effect is not Effect.WRITE:
+            continue
+        try:
+            paths = held_paths(declared(call))
+        except PathRefused:
+            continue
+        others = [other for other, theirs in before if overlapping(paths, theirs)]
+        if others:
+            found[call.seq] = others
+        before.append((call, paths))
+    return found
 
 
 def _one_of_several(call: Call) -> Flow[list[_Failed]]:
@@ -85,7 +113,7 @@ def _check_own(call: Call, stopped: BaseException) -> None:
 def _ask_first(call: Call) -> Flow[None]:
     """Ask for an approval that is surely needed, so that it can be given while the other calls go on."""
     record = call.record
-    if not call.policy.approval or record is None or record.state is not CallState.PLANNED or record.attempt:
+    if not call.needs_yes or record is None or record.state is not CallState.PLANNED or record.attempt:
         return
     call.live.check()
     yield from ask_for(call, RequestKind.APPROVAL, 1, made=0, new=False)
@@ -107,7 +135,7 @@ def _need_not_wait(call: Call, answered: frozenset[int]) -> bool:
     assert record is not None
     if record.state is CallState.AWAITING:
         return call.seq in answered
-    if call.policy.approval:
+    if call.needs_yes:
         return False
     return record.state is not CallState.UNCERTAIN or record.effect is not Effect.EXTERNAL
 

@@ -19,13 +19,14 @@ from jumar.core.requests import Flow, Sleep
 from jumar.core.states import Effect, ErrorClass, EventKind
 from jumar.engine.flows.outcomes import load, raised, record_failure, record_success
 from jumar.engine.flows.settling import Settled, until_sure
-from jumar.engine.live import Wait
+from jumar.engine.halting import Wait
 from jumar.errors import IdentityConflict, IntegrityError, JumarError, NotStorable, UsageError
 
 if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
 
 _LOOK_SECONDS = 0.05
+_NOBODY = (0, 0)  # what an action that was undone is held by
 
 
 def named(call: Call) -> str | None:
@@ -48,7 +49,15 @@ def take_of(call: Call) -> tuple[Take, ...]:
     if call.identity is None:
         return ()
     scope, instead = call.identity_scope, call.instead_of
-    return (Take(seq=call.seq, scope=scope, key=call.identity, args_digest=call.effective, instead_of=instead),)
+    take = Take(
+        seq=call.seq,
+        scope=scope,
+        key=call.identity,
+        args_digest=call.effective,
+        instead_of=instead,
+        undone=call.undone,
+    )
+    return (take,)
 
 
 def frees_of(call: Call) -> tuple[int, ...]:
@@ -88,11 +97,14 @@ def held(call: Call, made: int) -> Flow[Settled | None]:
 
 
 def _holder(call: Call) -> Flow[IdentityRecord | None]:
-    """Who holds the name; None where nobody does any more, or this call itself."""
+    """Who holds the name; None where nobody does any more, or this call itself.  With it comes how often the action was
+    undone, which the next attempt to take the name must know.
+    """
     run_no, scope, key = call.live.run.run_no, call.identity_scope, call.identity
     assert key is not None
     holder = yield from load(call.live, lambda store: store.identity(scope, run_no, key))
-    return None if holder is None or (holder.run_no, holder.call_seq) == (run_no, call.seq) else holder
+    call.undone = 0 if holder is None else holder.undone
+    return None if holder is None or (holder.run_no, holder.call_seq) in ((run_no, call.seq), _NOBODY) else holder
 
 
 def _call_of(call: Call, holder: IdentityRecord) -> Flow[CallRecord]:

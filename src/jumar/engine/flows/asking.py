@@ -16,7 +16,7 @@ from jumar.core.requests import Commit, Flow
 from jumar.core.states import CallState, EventKind, RequestKind, Verdict
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.outcomes import load, new_record, record_success, replayed
-from jumar.engine.live import Wait
+from jumar.engine.halting import Wait
 from jumar.errors import IntegrityError, JumarError, NotStorable
 
 if TYPE_CHECKING:

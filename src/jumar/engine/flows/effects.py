@@ -33,7 +33,7 @@ from jumar.engine.flows.outcomes import (
     record_success,
 )
 from jumar.engine.flows.settling import note_given_up, note_uncertain, settle_external
-from jumar.engine.live import Wait
+from jumar.engine.halting import Wait
 from jumar.engine.logs import WARNING, log
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
             settled = yield from settle_external(call, attempt, None, dispatch_by, ended)
             if settled.known:
                 return settled.value
-            if attempt < last and call.policy.approval:
+            if attempt < last and call.needs_yes:
                 raise (yield from ask_approval(call, attempt, new=False))
             if attempt < last:
                 attempt += 1
@@ -166,8 +166,8 @@ def start(
         record, artifacts = new_record(
             call, CallState.STARTED, attempt, boot=live.run.boot, dispatch_by=dispatch_by, started_at=wall
         )
-        if before is not None:
-            record = replace(record, before=before)
+        if before is not None or call.undone:
+            record = replace(record, before=before, undone=call.undone)
         takes = take_of(call)
         ack = yield from advance(live, calls=(record,), artifacts=artifacts, events=told, takes=takes, holds=holds)
         return None if ack.taken else dispatch_by
@@ -183,6 +183,7 @@ def start(
         identity=call.identity,
         identity_scope=None if call.identity is None else call.identity_scope,
         before=before,
+        undone=call.undone,
     )
     takes, frees = take_of(call), frees_of(call)
     ack = yield from advance(live, changes=(change,), events=told, takes=takes, frees=frees, holds=holds)

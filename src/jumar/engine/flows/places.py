@@ -13,7 +13,8 @@ from jumar.core.requests import Attempt, Flow, Occupy, Place, Sleep
 from jumar.core.restoring import shown
 from jumar.core.states import EventKind
 from jumar.engine.flows.outcomes import load
-from jumar.engine.live import LiveRun, Wait
+from jumar.engine.halting import Wait
+from jumar.engine.live import LiveRun
 from jumar.engine.scope import Branch
 from jumar.errors import JumarError
 

@@ -16,7 +16,8 @@ from jumar.core.requests import Flow, Load, Restore, Sleep
 from jumar.core.states import CallState, Control, Effect, ErrorClass, EventKind
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.places import ended, taken, taken_at_rest
-from jumar.engine.live import LiveRun, Wait
+from jumar.engine.halting import Wait
+from jumar.engine.live import LiveRun
 from jumar.engine.logs import WARNING, log
 from jumar.engine.scope import Branch
 from jumar.errors import IntegrityError, JumarError, WorkspaceError

@@ -25,7 +25,7 @@ from jumar.core.uncertain import over_at
 from jumar.core.verdicts import Happened, NotHappened, Unknown
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.outcomes import drops_of, load, new_record, record_success, reject
-from jumar.engine.live import Wait
+from jumar.engine.halting import Wait
 from jumar.engine.logs import WARNING, log
 from jumar.errors import JumarError, NotApplied, NotStorable
 

@@ -16,7 +16,8 @@ from jumar.core.states import CallState
 from jumar.engine.flows.advance import advance
 from jumar.engine.flows.outcomes import new_record, replayed
 from jumar.engine.flows.settling import note_given_up
-from jumar.engine.live import LiveRun, Wait
+from jumar.engine.halting import Wait
+from jumar.engine.live import LiveRun
 from jumar.errors import IntegrityError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ The order of one attempt:
 2. The paths are taken in the table of this process, and with them the workspace's lock: calls that overlap go one
    after the other, and no thread of another process, still writing for a run that was taken over, is met.
 3. The files are captured as they are: the call's `before`.  What cannot be captured could not be put back, so a call
-   that may write it fails; nothing is sent.
+   that may write it fails; nothing is sent.  Where a declared path is a link, what it leads to is captured with it.
 4. STARTED is committed, with `before` and with the paths held in the store, for as long as the call is STARTED or
    UNCERTAIN.  Where another call holds one of them, this one waits.
 5. The body runs.  The files are captured again, the call's `after`, and `verify` is asked.
@@ -20,6 +20,8 @@ touches a file, so a put-back that comes late can never undo his work.
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -27,10 +29,11 @@ from msgspec import Struct
 from jumar.core import exceptions
 from jumar.core.changes import Hold
 from jumar.core.failures import Sorted, short_message
-from jumar.core.held_paths import held_paths
+from jumar.core.held_paths import held_paths, led_to
 from jumar.core.path_templates import resolve
 from jumar.core.records import Failure
 from jumar.core.requests import Attempt, Captured, Flow, Invoke
+from jumar.core.scopes import covers
 from jumar.core.states import CallState, ErrorClass, EventKind, Strategy
 from jumar.core.uncertain import Ended, Judgement, judge
 from jumar.engine.flows.actions import held
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
 
 _FAILED_VERIFY = "VerificationFailed"
+_SPECIAL = re.compile(rb"([\\*?\[\]!^-])")  # of a glob
 
 
 class _Write(Struct):
@@ -56,6 +60,11 @@ class _Write(Struct):
     root: str
     scope: tuple[bytes, ...]
     paths: tuple[bytes, ...]
+
+    def widen(self, paths: tuple[bytes, ...]) -> None:
+        """What is written at these paths is written by this call, too."""
+        self.scope = tuple(sorted({*self.scope, *(_SPECIAL.sub(rb"\\\1", path) for path in paths)}))
+        self.paths = held_paths(self.scope)
 
     @property
     def holds(self) -> tuple[Hold, ...]:
@@ -71,6 +80,12 @@ class _End(Struct):
     error: BaseException | None = None
     sorted_error: Sorted | None = None
     times: tuple[int, int] = (0, 0)
+
+
+class _Wider(Struct):
+    """Declared paths are links to these: what is written through them must be put back with the rest."""
+
+    paths: tuple[bytes, ...]
 
 
 class _Done(Struct):
@@ -96,6 +111,9 @@ def make_write(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
             end = yield from _attempt(write, place, attempt, new=new)
         finally:
             place.leave()
+        if isinstance(end, _Wider):
+            write.widen(end.paths)
+            continue
         new = False
         if isinstance(end, _Done):
             return end.value
@@ -121,7 +139,7 @@ def _root(call: Call) -> str:
 def no_workspace(tool: str) -> UsageError:
     """The error for a tool that writes in a run that has no files."""
     return UsageError(
-        f"{tool} writes files, and the run has no workspace",
+        f"{tool} writes files, and there is no workspace for its run",
         safe="Nothing was written.",
         hint='Name the folder that its paths are relative to: Harness(workspace="site").',
     )
@@ -165,12 +183,15 @@ def _others(write: _Write, made: int) -> Flow[Any]:
 # --- One attempt. ----------------------------------------------------------------------------------------------------
 
 
-def _attempt(write: _Write, place: Taken, attempt: int, *, new: bool) -> Flow[_Done | _End | None]:
+def _attempt(write: _Write, place: Taken, attempt: int, *, new: bool) -> Flow[_Done | _End | _Wider | None]:
     """One attempt, with its paths taken; None where another call holds its name or its paths."""
     call, live = write.call, write.call.live
     try:
         before = yield from captured(live, write.root, write.scope)
         _check_restorable(write, before)
+        beyond = _led_to(write, before)
+        if beyond:
+            return _Wider(beyond)
     except WorkspaceError as refused:
         raise (yield from _refuse(call, attempt - 1, refused, new=new)) from refused
     yield from grafted(live, write.root, before)
@@ -236,6 +257,20 @@ def _check_restorable(write: _Write, before: Captured) -> None:
             raise _not_restorable(f"{shown(skipped.path)} cannot be captured ({why})", write.call.policy.name)
     for path in before.snapshot.torn:
         raise _not_restorable(f"{shown(path)} is being changed by somebody else", write.call.policy.name)
+
+
+def _led_to(write: _Write, before: Captured) -> tuple[bytes, ...]:
+    """The paths that links at declared paths lead to and that are not declared; PathRefused where one leads out of the
+    workspace.
+    """
+    from jumar.core.restoring import shown
+
+    found = {path: led_to(os.fsencode(write.root), path, target) for path, target in before.links}
+    for path, to in found.items():
+        if to is None or any(part.lower() == b".git" for part in to.split(b"/")):
+            raise PathRefused(f"{shown(path)} is a symbolic link that leads out of the workspace")
+    is_covered = covers(write.scope)
+    return tuple(to for to in found.values() if to is not None and not is_covered(to))
 
 
 def _not_restorable(what: str, tool: str) -> WorkspaceError:
