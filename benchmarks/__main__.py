@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import calls, concurrency, disk, files, importing, loops, machine, report, resuming
+from benchmarks import calls, concurrency, disk, files, importing, loops, machine, report, resuming, writes
 from benchmarks.measuring import Figure
 from benchmarks.sizes import FULL, QUICK, TINY, Sizes
 
@@ -25,6 +25,7 @@ ROWS: dict[str, Measure] = {
     "loop-resume": loops.measure_loop_resume,
     "loop-messages": loops.measure_messages,
     "disk": disk.measure_disk,
+    "write-call": writes.measure_writes,
     "import": importing.measure_import,
     "files": files.measure_files,
 }

@@ -18,6 +18,7 @@ class Sizes:
     resumes: int
     turns: tuple[int, ...]  # of loop agents that are resumed
     turn_block: int  # turns in a block
+    write_block: int  # calls that write in a block
     disk_steps: tuple[int, ...]
     imports: int  # pairs of fresh interpreters
     flushes: int  # of a file, to know the disk
@@ -29,7 +30,7 @@ class Sizes:
 
 
 FULL = Sizes(
-    40, 250, 50, 20, 15, 10_000, 15, (1_000, 10_000), 60, (200, 1_000, 10_000), 40, 300, 50_000, 2, 11, 1_000, 3
+    40, 250, 50, 20, 15, 10_000, 15, (1_000, 10_000), 60, 40, (200, 1_000, 10_000), 40, 300, 50_000, 2, 11, 1_000, 3
 )
-QUICK = Sizes(12, 100, 50, 20, 4, 2_000, 7, (200, 1_000), 40, (200, 1_000), 12, 100, 10_000, 1, 5, 200, 2)
-TINY = Sizes(2, 5, 3, 2, 2, 20, 2, (5, 10), 3, (10, 20), 2, 5, 60, 1, 2, 20, 1)
+QUICK = Sizes(12, 100, 50, 20, 4, 2_000, 7, (200, 1_000), 40, 20, (200, 1_000), 12, 100, 10_000, 1, 5, 200, 2)
+TINY = Sizes(2, 5, 3, 2, 2, 20, 2, (5, 10), 3, 2, (10, 20), 2, 5, 60, 1, 2, 20, 1)

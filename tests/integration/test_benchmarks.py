@@ -18,6 +18,7 @@ from benchmarks.loop_floors import Turns
 from benchmarks.loops import record_turns
 from benchmarks.measuring import Blocks, Figure, quartiles
 from benchmarks.report import put_into
+from benchmarks.writes import Writes, record_writes
 from jumar import Harness, Run
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,7 @@ ROWS = {
     "loop-turn-external",
     "loop-resume",
     "loop-messages",
+    "write-call",
     "disk",
     "import",
     "files",
@@ -124,6 +126,21 @@ def test_the_floor_of_a_loop_agents_turns_writes_the_rows_that_jumar_writes(
     assert told_of_calls(bare) == told_of_calls(recorded)
     (bare_run,), (our_run,) = rows_in(bare, "run"), rows_in(recorded, "run")
     assert (bare_run["phase"], bare_run["step"] + 1) == (our_run["phase"], our_run["step"])  # it was left at the next
+
+
+def test_the_floor_of_a_call_that_writes_writes_the_rows_that_jumar_writes(tmp_path: Path) -> None:
+    recorded, bare = tmp_path / "recorded" / "runs.db", tmp_path / "bare.db"
+    run_id = record_writes(tmp_path / "recorded", 3)
+    floor = Writes(bare, recorded, run_id)
+    for calls in (1, 2):
+        floor.write(floor.prepare(calls), tmp_path / "site.ini", tmp_path / "copy")
+    assert (tmp_path / "site.ini").read_bytes() == (tmp_path / "recorded" / "files" / "site.ini").read_bytes()
+    floor.close()
+    assert rows_in(bare, "call") == rows_in(recorded, "call")
+    *kept, at_the_end = rows_in(recorded, "checkpoint")
+    assert (rows_in(bare, "checkpoint"), at_the_end["trigger"]) == (kept, "on_task_end")
+    assert rows_in(bare, "hold") == rows_in(recorded, "hold") == []
+    assert told_of_calls(bare) == told_of_calls(recorded)
 
 
 def told_of_calls(path: Path) -> list[dict[str, Any]]:
