@@ -110,15 +110,19 @@ class Crowd:
         SQLiteStore(str(path)).close()
         self._connection = connect(str(path))
         self._lock = threading.Lock()
+        self.done = 0  # runs, under the lock
 
     def work(self, runs: int, steps: int) -> None:
         """Create so many runs, commit so many steps of each, and finish them."""
         prepared = [(new_run(), [step_parameters(0, number) for number in range(steps)]) for _ in range(runs)]
         threads = [threading.Thread(target=self._one, args=args) for args in prepared]
+        done = self.done
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        if self.done != done + runs:
+            raise AssertionError("a run of the floor failed")
 
     def _one(self, creation: Create, steps: list[Parameters]) -> None:
         connection = self._connection
@@ -134,6 +138,7 @@ class Crowd:
             if connection.execute(SQL["run_leave"], _leave_parameters(run_no, len(steps))).fetchone() is None:
                 raise AssertionError("the guard of the floor matched nothing")
             self._artifact_and_event(run_no, EventKind.COMPLETED)
+            self.done += 1
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -228,6 +233,7 @@ def _creation_parameters(new: Create) -> dict[str, Any]:
         "boot": BOOT,
         "lease_until": lease_ms() + new.ttl_ms,
         "input_digest": new.input.digest,
+        "workspace": None,
         "at": new.at,
     }
 
@@ -255,4 +261,5 @@ def _leave_parameters(run_no: int, version: int) -> dict[str, Any]:
         "status_before": STATUS_BEFORE[Status.COMPLETED] & mask(Status.RUNNING),
         "control": 0,
         "answers": 0,
+        "is_final": True,
     }
