@@ -36,11 +36,18 @@ def test_an_approval_and_a_question_are_asked_until_the_run_has_ended(status: St
     assert is_open(request(RequestKind.APPROVAL), call(CallState.AWAITING, attempt=0), status) is goes_on
 
 
+# What failed to undo a call is planned until somebody says what becomes of it.
+ASKED_OF_UNCERTAIN = {
+    RequestKind.RESOLVE: (CallState.UNCERTAIN,),
+    RequestKind.UNDO: (CallState.UNCERTAIN, CallState.PLANNED),
+}
+
+
 @pytest.mark.parametrize(("kind", "asked", "made"), list(itertools.product(RequestKind, range(3), range(3))))
 def test_a_request_is_about_the_attempt_that_was_made_or_for_the_one_to_come(
     kind: RequestKind, asked: int, made: int
 ) -> None:
-    state = CallState.UNCERTAIN if kind is RequestKind.RESOLVE else CallState.AWAITING
+    state = CallState.AWAITING if kind not in ASKED_OF_UNCERTAIN else CallState.UNCERTAIN
     about = made + 1 if kind is RequestKind.APPROVAL else made
     assert is_open(request(kind, asked), call(state, made), Status.WAITING) is (asked == about)
 
@@ -48,8 +55,8 @@ def test_a_request_is_about_the_attempt_that_was_made_or_for_the_one_to_come(
 @pytest.mark.parametrize(("kind", "state"), list(itertools.product(RequestKind, CallState)))
 def test_a_call_that_has_moved_on_is_asked_about_no_longer(kind: RequestKind, state: CallState) -> None:
     asked = request(kind, 2 if kind is RequestKind.APPROVAL else 1)
-    wanted = CallState.UNCERTAIN if kind is RequestKind.RESOLVE else CallState.AWAITING
-    assert is_open(asked, call(state), Status.WAITING) is (state is wanted)
+    wanted = ASKED_OF_UNCERTAIN.get(kind, (CallState.AWAITING,))
+    assert is_open(asked, call(state), Status.WAITING) is (state in wanted)
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))

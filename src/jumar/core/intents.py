@@ -49,7 +49,8 @@ class Intent(Struct, frozen=True, omit_defaults=True):
     `tree` is the snapshot that the files go back to and `known` how they were last known; both None where the run has
     no workspace.  With `paths` (texts, globs as in a scope) only files change: no new head, and the run is left as it
     was, which `former` tells.  `undo` are the numbers of calls to be compensated, newest first.  `goes_on` says that a
-    strategy chose it, so that the run stays RUNNING; otherwise it is left PAUSED.
+    strategy chose it, so that the run stays RUNNING; otherwise it is left PAUSED.  Once the files are back it is
+    `restored`, and whoever takes the run over later leaves them alone.
     """
 
     target: int
@@ -62,6 +63,7 @@ class Intent(Struct, frozen=True, omit_defaults=True):
     force: bool = False
     undo: tuple[int, ...] = ()
     goes_on: bool = False
+    restored: bool = False
     context: bytes | None = None
     environment: bytes | None = None
     by: str = ""

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from jumar.core.call_states import ENDED
 from jumar.core.identities import did_nothing
 from jumar.core.records import CallRecord, RunRecord
-from jumar.core.states import CallKind, CallState, Effect
+from jumar.core.states import CallKind, CallState, Effect, Phase
 
 Heads: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -72,6 +72,18 @@ def is_doubtful(heads: Heads, call: CallRecord) -> bool:
 def left_by(heads: Heads, base: int) -> Heads:
     """The line once a head based on `base` has been made, whatever version that head gets."""
     return (*heads, (_FAR, base))
+
+
+def answering(run: RunRecord, calls: list[CallRecord]) -> tuple[list[CallRecord], list[CallRecord]]:
+    """What answers a run that is taken up: the records that its function is taken through, and the leftovers.
+
+    A loop agent is taken through none.  A call of its that a leftover answers has that one's id as its key.
+    """
+    here, leftovers = split(run, calls)
+    if run.phase is Phase.IN_CODE:
+        return here, leftovers
+    taken = {call.key for call in here if call.kind is CallKind.TOOL}
+    return [], [call for call in leftovers if call.call_id not in taken]
 
 
 def split(run: RunRecord, calls: Iterable[CallRecord]) -> tuple[list[CallRecord], list[CallRecord]]:

@@ -33,6 +33,8 @@ def is_open(request: RequestRecord, call: CallRecord | None, status: Status) -> 
         return False
     if request.kind is RequestKind.RESOLVE:
         return call.state is CallState.UNCERTAIN
+    if request.kind is RequestKind.UNDO:
+        return call.state in (CallState.PLANNED, CallState.UNCERTAIN)
     return status not in FINAL and call.state is CallState.AWAITING
 
 

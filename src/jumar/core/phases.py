@@ -48,14 +48,10 @@ ORDERABLE: dict[Control, frozenset[Status]] = {
     Control.CANCEL: CLAIMABLE,
 }
 
-# An advance that leaves the phase as it is (a checkpoint, a step, a retry) is legal everywhere but where the run
-# stopped.
-_STAYS: frozenset[Phase] = frozenset(Phase) - {Phase.STOPPED}
-
+# An advance that leaves the phase as it is (a checkpoint, a step, a retry) is legal everywhere.  A run that stopped is
+# driven only while it is rolled back, when its status is RUNNING again.
 PHASE_BEFORE: dict[Phase, int] = {
-    after: mask(
-        *(before for before, followers in PHASES.items() if after in followers or (after is before and after in _STAYS))
-    )
+    after: mask(*(before for before, followers in PHASES.items() if after in followers or after is before))
     for after in Phase
 }
 STATUS_BEFORE: dict[Status, int] = {

@@ -54,15 +54,17 @@ def find_point(
     *,
     first: Phase,
     needs_tree: bool = False,
+    nearest: bool = False,
 ) -> Point:
     """The version that `to` means: a version, a checkpoint's name, or the label it was given.
 
     `first` is the phase that a run of this agent begins in.  With `needs_tree` it must have a snapshot of the files.
+    With `nearest` the newest before it that will do is taken where it does not.
     CheckpointNotFound where nothing is meant, or several are; CannotRollBack where it cannot be gone back to.
     """
     search = _Search(run, checkpoints, calls, first, needs_tree)
     version = search.by_version(to) if isinstance(to, int) else search.by_name(to)
-    return search.sound(version)
+    return search.sound(version, nearest=nearest)
 
 
 class _Search:
@@ -116,7 +118,7 @@ class _Search:
             f"version {version} of run {self._run.run_id} was left behind by a rollback", hint=self._nearest(version)
         )
 
-    def sound(self, asked: int) -> Point:
+    def sound(self, asked: int, *, nearest: bool) -> Point:
         """The checkpoint of this version, or, where that is damaged, the newest one before it that will do."""
         damaged: list[int] = []
         for version in reversed([each for each in self._here if each <= asked]):
@@ -127,7 +129,7 @@ class _Search:
             why = self._why_not(record)
             if why is None:
                 return _point(record, tuple(damaged))
-            if version == asked:
+            if version == asked and not nearest:
                 raise CannotRollBack(
                     f"run {self._run.run_id} cannot go back to version {version}: {why}", hint=self._nearest(version)
                 )

@@ -57,6 +57,13 @@ def of_run(error_class: ErrorClass | None, said: Strategy | None = None) -> Stra
     return Strategy.RETRY if error_class is None else _RUNS[error_class]
 
 
+def makes_again(error_class: ErrorClass | None, strategy: Strategy) -> bool:
+    """Whether a failed run makes the calls again that it failed with.  Going forward it does so with what is left of a
+    batch; any other failure stands then, and is for the agent to deal with.
+    """
+    return strategy is Strategy.RETRY or (strategy is Strategy.FORWARD and error_class is ErrorClass.PARTIAL)
+
+
 def level_of(failed: Sequence[CallRecord]) -> Level:
     """How far a rollback of a run returns that failed with these calls."""
     if not failed or any(call.kind is CallKind.DECISION for call in failed):

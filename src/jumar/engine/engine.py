@@ -11,15 +11,18 @@ import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jumar.core.changes import Claimed
+from jumar.core.changes import CallChange, Claimed
+from jumar.core.lines import split
 from jumar.core.naming import uuid7
+from jumar.core.phases import FINAL
 from jumar.core.records import CallRecord, RunRecord
 from jumar.core.reopening import reopened
 from jumar.core.requests import Flow, Load
-from jumar.core.states import CallState, Control, Status
+from jumar.core.states import CallState, Control, Status, Strategy
 from jumar.core.store import Store
+from jumar.core.strategies import makes_again, of_run
 from jumar.engine.files import Files
 from jumar.engine.flows.ended import Ended
 from jumar.engine.flows.keeping import taken_up
@@ -42,7 +45,13 @@ from jumar.engine.leases import LeaseKeeper
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, WARNING, log
 from jumar.engine.policy import Settings
-from jumar.errors import IllegalTransition, IntegrityError, JumarError, StaleVersion
+from jumar.errors import EnvironmentDrifted, IllegalTransition, IntegrityError, JumarError, StaleVersion
+
+if TYPE_CHECKING:
+    from jumar.core.briefs.records import Drift
+    from jumar.engine.flows.rolling_back import Rolled
+    from jumar.engine.policy import ToolPolicy
+    from jumar.engine.recovering import Planned, Recovery, Wanted
 
 Faces = Callable[[LiveRun], Any]  # makes the object an agent gets as its first argument
 
@@ -62,6 +71,7 @@ class Engine:
         # was lost.
         self._name = f"{socket.gethostname()[:40]}/{os.getpid()}/{secrets.token_hex(4)}"
         self._claims = count(1)
+        self.undoers: Callable[[str], ToolPolicy | None] = lambda name: None  # the tools that are known, by their names
 
     def close(self) -> None:
         """Stop renewing leases, and close the files and the store."""
@@ -102,26 +112,49 @@ class Engine:
         wait: bool,
         waiting: Callable[[float], None] | None,
         asked: bool = True,
+        strategy: Strategy | None = None,
     ) -> Flow[Ended]:
         """Take a run over and drive it on from its last recorded fact.
 
-        A run that was `asked` for is taken out of a pause, and a failed one makes the calls again that it failed with.
+        A run that was `asked` for is taken out of a pause, and a failed one is recovered by the strategy, or by the one
+        that its error calls for.  A rollback that somebody has begun is finished first.
         """
         owner = self.new_owner()
-        value = yield from read_input(agent, (yield from self.record_of(run_id)))
-        taken = yield from self._taken(run_id, owner, wait=wait, waiting=waiting, asked=asked)
+        before = yield from self.record_of(run_id)
+        value = yield from read_input(agent, before)
+        yield from self._check_drift(before, owner)
+        taken = yield from self._taken(run_id, owner, wait=wait, waiting=waiting, asked=asked, strategy=strategy)
         if not isinstance(taken, tuple):
             return (yield from stored_end(agent, taken))
         claimed, sent_at = taken
+        run = claimed.run
+        if run.intent is not None:
+            rolled, sent_at = yield from self._recovery().carried_out(
+                run, owner, sent_at, waits=agent.waits, goes_on=asked
+            )
+            run = rolled.run
+            if run.status is not Status.RUNNING:
+                return (yield from stored_end(agent, run))
         try:
-            records = yield from self._replayed(claimed.run, agent)
+            records = yield from self._replayed(run, agent)
         except JumarError:
             # What is recorded cannot be read, so nothing may be done; the lease is given back for whoever mends it.
-            yield from release(self.live(claimed.run, owner, [], sent_at, recovered=True))
+            yield from release(self.live(run, owner, [], sent_at, recovered=True))
             raise
         _log_claim(claimed, agent, records)
-        recovered = claimed.run.epoch > 1
-        return (yield from self._driven(claimed.run, owner, records, agent, faces, value, sent_at, recovered=recovered))
+        recovered = run.epoch > 1
+        return (
+            yield from self._driven(
+                run, owner, records, agent, faces, value, sent_at, recovered=recovered, before=before
+            )
+        )
+
+    def _check_drift(self, run: RunRecord, owner: str) -> Flow[None]:
+        """Refuse a run before it is claimed, so that it stays as it is, where something outside has changed."""
+        if self.settings.refuses_drift and self.settings.fingerprints and run.version and run.status not in FINAL:
+            from jumar.engine.flows.environment import compare  # which a harness without fingerprints never loads
+
+            yield from compare(self.live(run, owner, [], self.io.clock(), recovered=True))
 
     def _taken(
         self,
@@ -131,11 +164,21 @@ class Engine:
         wait: bool,
         waiting: Callable[[float], None] | None,
         asked: bool,
+        strategy: Strategy | None,
     ) -> Flow[tuple[Claimed, int] | RunRecord]:
         while True:
             run = yield from self.record_of(run_id)
             failed = asked and run.status is Status.FAILED
-            reopens = reopened(run, (yield from self._records(run))) if failed and run.failed_calls else ()
+            chosen = of_run(run.error_class, strategy) if failed else Strategy.RETRY
+            if chosen is Strategy.ROLLBACK:
+                sent_at = self.io.clock()
+                returning = yield from self._recovery().returning(run, owner)
+                if returning is None:
+                    continue  # somebody took the failed run up meanwhile
+                return returning, sent_at
+            reopens: tuple[CallChange, ...] = ()
+            if failed and run.failed_calls and makes_again(run.error_class, chosen):
+                reopens = reopened(run, split(run, (yield from self._records(run)))[0])
             try:
                 return (
                     yield from take_over(
@@ -175,6 +218,10 @@ class Engine:
         claimed = yield from claim_to_obey(run_id, control, owner, self.settings, wait=wait, waiting=waiting)
         if not isinstance(claimed, Claimed):
             return (yield from self.record_of(run_id))
+        if claimed.run.intent is not None:  # whose end is to be waited for; it obeys then
+            return (yield from self._recovery().carried_out(claimed.run, owner, sent_at, waits=False, goes_on=False))[
+                0
+            ].run
         live = self.live(claimed.run, owner, (yield from self._records(claimed.run)), sent_at, recovered=True)
         live.order(claimed.run.control)
         had_failed = before.status is Status.FAILED and claimed.run.epoch == before.epoch + 1
@@ -192,16 +239,21 @@ class Engine:
         sent_at: int,
         *,
         recovered: bool,
+        before: RunRecord | None = None,
     ) -> Flow[Ended]:
+        drift: tuple[Drift, ...] | None = None
         while True:
             live = self.live(run, owner, records, sent_at, recovered=recovered)
-            live.allowed_tools = agent.tools
+            live.allowed_tools, live.before = agent.tools, before
             with self.kept(live):
                 if run.control:  # an order that came before this claim
                     live.order(run.control)
                     ended: Ended | None = yield from obey(live)
                 else:
                     yield from taken_up(live, None if agent.loop is not None else records)
+                    if recovered and drift is None:
+                        yield from self._compared(live)
+                    drift = live.drift = drift or live.drift
                     ended = yield from drive(live, agent, faces(live), value)
             if ended is not None:
                 if ended.run.epoch == live.epoch:
@@ -212,6 +264,18 @@ class Engine:
             run, recovered = (yield from self.record_of(run.run_id)), True
             records = yield from self._replayed(run, agent)
             sent_at = live.renewed_at
+
+    def _compared(self, live: LiveRun) -> Flow[None]:
+        """Find out what has changed outside; where the harness refuses to go on then, the lease is given back."""
+        if not self.settings.fingerprints:
+            return
+        from jumar.engine.flows.environment import compare
+
+        try:
+            yield from compare(live)
+        except EnvironmentDrifted:
+            yield from release(live)
+            raise
 
     def live(self, run: RunRecord, owner: str, records: list[CallRecord], sent_at: int, *, recovered: bool) -> LiveRun:
         """A run under a lease of this process; `records` are all its calls, or none where nothing is replayed."""
@@ -235,8 +299,25 @@ class Engine:
         return run
 
     def _replayed(self, run: RunRecord, agent: AgentPlan) -> Flow[list[CallRecord]]:
-        """The calls that the agent is taken through again: none of a loop agent, which goes on where it stands."""
-        return [] if agent.loop is not None else (yield from self._records(run))
+        """The calls that the agent is taken through again: none of a loop agent, which goes on where it stands, unless
+        a rollback has left some behind.
+        """
+        return [] if agent.loop is not None and not run.line else (yield from self._records(run))
+
+    def _recovery(self) -> Recovery:
+        from jumar.engine.recovering import Recovery  # which most programs never need
+
+        return Recovery(self)
+
+    # --- Going back. ---
+
+    def rollback_flow(self, run_id: str, wanted: Wanted) -> Flow[tuple[Planned, Rolled | None]]:
+        """Roll a run back; see `Recovery`."""
+        return self._recovery().rollback_flow(run_id, wanted)
+
+    def fork_flow(self, run_id: str, at: int | str, folder: str | None, by: str) -> Flow[str]:
+        """Make a new run out of another one; see `Recovery`."""
+        return self._recovery().fork_flow(run_id, at, self.new_run_id(), folder, by)
 
     def _records(self, run: RunRecord) -> Flow[list[CallRecord]]:
         run_no = run.run_no

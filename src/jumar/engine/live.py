@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jumar.core.changes import Outcome, Refusal
 from jumar.core.codec import digest, encode_arguments
@@ -33,6 +33,9 @@ from jumar.errors import (
     Stopped,
     UsageError,
 )
+
+if TYPE_CHECKING:
+    from jumar.core.briefs.records import Drift
 
 _OWN_NAME = "Give each step in a thread or task of its own a name that no other step has."
 
@@ -78,6 +81,10 @@ class LiveRun:
         self.lock = threading.Lock()
         self.context: dict[str, Any] = {}
         self.known = Known()  # of the workspace's files
+        self.environment: Artifact | None = None  # what the fingerprints were,
+        self.looked_at = -1  # at this version
+        self.drift: tuple[Drift, ...] = ()
+        self.before: RunRecord | None = None  # how the run stood before it was taken up
         self.trusted_until = sent_at + self._trust_ms
         self.progress_at = sent_at
         self.stalled = False  # whether the lease is left to run out because nothing happens
@@ -266,6 +273,11 @@ class LiveRun:
             self._next_seq = seq + 1
             return seq, self.table.next_ordinal(step, tool)
 
+    @property
+    def next_number(self) -> int:
+        """The number that the next new call gets."""
+        return self._next_seq
+
     def take_numbers(self, count: int) -> int:
         """The first of so many numbers in a row, for new calls."""
         with self.lock:
@@ -332,6 +344,11 @@ class LiveRun:
     def must_scan(self) -> bool:
         """Whether a checkpoint that keeps the files has to look at all of them."""
         return self.run.workspace is not None and (self.known.tree is None or self.dirty)
+
+    @property
+    def must_look(self) -> bool:
+        """Whether something has to be looked at before a checkpoint is kept: the files, or what is outside."""
+        return bool(self.settings.fingerprints) or self.must_scan
 
     # --- What rides with the next advance. ---
 
@@ -417,7 +434,11 @@ class LiveRun:
         with self.lock:
             riders = self.ride()
             if riders.before is None or replaces(trigger.level, riders.before.level):
-                riders.before, riders.context = record, context
+                riders.before, riders.context = record, context + self.kept_environment()
+
+    def kept_environment(self) -> tuple[Artifact, ...]:
+        """What the fingerprints were, as a checkpoint keeps it."""
+        return () if self.environment is None else (self.environment,)
 
     def ride_checkpoint_after(self, event: str, step: str) -> None:
         """The same for what has happened already, which a context that cannot be stored must not stand in the way of:
@@ -446,6 +467,7 @@ class LiveRun:
             created_at=at,
             base_version=self.run.line[-1][1] if self.run.line else 0,
             tree=None if self.must_scan else self.known.tree,
+            environment=None if self.environment is None else self.environment.digest,
         )
 
     def has_riders(self) -> bool:

@@ -77,11 +77,16 @@ class CurrentCall(Struct, frozen=True, eq=False):
     attempt: int
     _identity: str | None = None
     _scope: IdentityScope | None = None
+    _origin: str | None = None
+    _undone: int = 0
 
     @property
     def idempotency_key(self) -> str:
-        """The key to give to the service: the same for every attempt of this call, in whatever process."""
-        return idempotency_key(self.run_id, self.call_id, self._args_digest, self._identity, self._scope)
+        """The key to give to the service: the same for every attempt of this call, in whatever process.  An action with
+        a name that was done and undone gets another one from then on.
+        """
+        run_id = self._origin or self.run_id
+        return idempotency_key(run_id, self.call_id, self._args_digest, self._identity, self._scope, self._undone)
 
     def __repr__(self) -> str:
         return f"<call {self.call_id} of run {self.run_id}, attempt {self.attempt}>"

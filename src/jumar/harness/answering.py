@@ -33,12 +33,14 @@ _ASKED = {
     RequestKind.APPROVAL: "for approval",
     RequestKind.ASK: "a question",
     RequestKind.BUDGET: "for a larger budget",
+    RequestKind.UNDO: "whether to try again to undo it",
 }
 _ANSWERED_BY = {
     RequestKind.RESOLVE: "jumar resolve RUN CALL --happened JSON|--not-happened",
     RequestKind.APPROVAL: "jumar approve RUN CALL, or jumar reject RUN CALL",
     RequestKind.ASK: "jumar answer RUN CALL JSON",
     RequestKind.BUDGET: "jumar show RUN",
+    RequestKind.UNDO: "jumar approve RUN CALL, or jumar reject RUN CALL",
 }
 
 
@@ -62,14 +64,18 @@ class Answering:
             raise UsageError(f"{verdict!r} is no verdict", hint="Give Happened(result) or NotHappened().")
 
     def approve(self, call_id: str, args: Mapping[str, Any] | None, by: str | None, note: str | None) -> None:
-        """Let a call be sent, with other arguments where they are given."""
-        request, call = self._open(call_id, RequestKind.APPROVAL)
+        """Let a call be sent, with other arguments where they are given; or try (again) to undo one."""
+        request, call = self._open(call_id, RequestKind.APPROVAL, RequestKind.UNDO)
+        if request.kind is RequestKind.UNDO and args is not None:
+            raise UsageError(f"{call.call_id} undoes a call as that was made; args= changes nothing there")
         value = None if args is None else self._arguments(call, args)
         self._answer(request, call, Verdict.APPROVE, value, by, note)
 
     def reject(self, call_id: str, by: str | None, note: str | None) -> None:
-        """Keep a call from being sent, or from being sent again where it may have happened and did not."""
-        request, call = self._open(call_id, RequestKind.APPROVAL, RequestKind.RESOLVE)
+        """Keep a call from being sent, or from being sent again where it may have happened and did not; or leave one
+        as it is that could not be undone.
+        """
+        request, call = self._open(call_id, RequestKind.APPROVAL, RequestKind.RESOLVE, RequestKind.UNDO)
         self._answer(request, call, Verdict.REJECT, None, by, note)
 
     def answer(self, call_id: str, value: Any, by: str | None, note: str | None) -> None:

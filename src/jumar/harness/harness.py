@@ -21,14 +21,14 @@ from jumar.core.references import check_kinds
 from jumar.core.states import ErrorClass
 from jumar.core.store import Store
 from jumar.core.triggers import DEFAULTS, Triggers
+from jumar.database import forks
 from jumar.engine.policy import Settings
 from jumar.errors import UsageError
 from jumar.harness.agents import AgentSpec
-from jumar.harness.operating import Operating
-from jumar.harness.options import drift_named, refuse_later, whole
+from jumar.harness.options import drift_named, refuse_later, strategy_named, whole
+from jumar.harness.recovering import Recovering
 from jumar.harness.results import RunResult
 from jumar.harness.twins import twin
-from jumar.stores import forks
 from jumar.stores.opening import check_address
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ AsyncAgent: TypeAlias = Callable[[Any, A], Coroutine[Any, Any, T]]  # of an Asyn
 DEFAULT_STORE = "sqlite:///jumar.db"
 
 
-class Harness(Operating):
+class Harness(Recovering):
     """Wraps agents so that their runs survive crashes.
 
     `store` is `memory:` or `sqlite:///PATH`; without it JUMAR_STORE is taken, else `sqlite:///jumar.db`.  `workspace`
@@ -140,6 +140,7 @@ class Harness(Operating):
                 from jumar.harness.operations import Operations
 
                 self._operations = Operations.open(self.address, self.settings, self._watcher, self.workspace)
+                self._operations.knows(self._tools)
             return self._operations
 
     def _forked(self) -> None:
@@ -293,26 +294,43 @@ class Harness(Operating):
     astart = twin(start)
 
     def resume(
-        self, run_id: str, *, wait: bool = True, waiting: Callable[[float], None] | None = None, **later: Any
+        self,
+        run_id: str,
+        *,
+        strategy: str = "auto",
+        wait: bool = True,
+        waiting: Callable[[float], None] | None = None,
+        **later: Any,
     ) -> RunResult[Any]:
         """Take a run over and drive it on from its last recorded fact.
 
-        A paused run goes on, and a failed one makes the calls again that it failed with (CannotReopen where that could
-        do something twice).  A run that another process holds is waited for until the lease found has run out;
-        LeaseHeld is raised once it is seen renewed, or at once with `wait=False`.  `waiting` is told the seconds left
-        meanwhile.
+        A paused run goes on.  A failed one is recovered by a `strategy`: "retry" makes the calls again that it failed
+        with (CannotReopen where that could do something twice); "rollback" goes back to the start of the step that they
+        are in, or of the task where no call is to blame, and on from there; "forward" leaves failed calls as they are,
+        but for the items of a batch that failed in part.  "auto" takes the one that its error calls for.  A rollback
+        that somebody has begun is finished first.
+
+        A run that another process holds is waited for until the lease found has run out; LeaseHeld is raised once it is
+        seen renewed, or at once with `wait=False`.  `waiting` is told the seconds left meanwhile.
         """
         refuse_later("resume", later, self.resume)
-        operations, run_id = self._open(), self.find(run_id)
-        return operations.resume(self._agent(operations.agent_of(run_id)), run_id, wait, waiting)
+        operations, run_id, chosen = self._open(), self.find(run_id), strategy_named(strategy)
+        return operations.resume(self._agent(operations.agent_of(run_id)), run_id, wait, waiting, strategy=chosen)
 
     async def aresume(
-        self, run_id: str, *, wait: bool = True, waiting: Callable[[float], None] | None = None, **later: Any
+        self,
+        run_id: str,
+        *,
+        strategy: str = "auto",
+        wait: bool = True,
+        waiting: Callable[[float], None] | None = None,
+        **later: Any,
     ) -> RunResult[Any]:
         """`resume`, to be awaited."""
         refuse_later("aresume", later, self.aresume)
-        operations, run_id = self._open(), await self.afind(run_id)
-        return await operations.aresume(self._agent(operations.agent_of(run_id)), run_id, wait, waiting)
+        operations, run_id, chosen = self._open(), await self.afind(run_id), strategy_named(strategy)
+        agent = self._agent(operations.agent_of(run_id))
+        return await operations.aresume(agent, run_id, wait, waiting, strategy=chosen)
 
     def resume_due(
         self, limit: int = 100, *, told: Callable[[RunResult[Any]], None] | None = None

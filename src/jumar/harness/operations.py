@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -24,6 +24,9 @@ from jumar.harness.results import Report, Rollback, RunResult, WaitingOn, result
 from jumar.harness.tools import ToolSpec
 from jumar.harness.views import rollback_view, waiting_on
 from jumar.stores.opening import open_store
+
+if TYPE_CHECKING:
+    from jumar.core.briefs.records import Brief
 
 Waiting = Callable[[float], None] | None
 
@@ -213,6 +216,13 @@ class Operations:
     def agent_of(self, run_id: str) -> str:
         """The name of the agent a run was created for."""
         return self.run_record(run_id).agent
+
+    def brief(self, run_id: str, lang: str) -> Brief:
+        """What happened in a run so far."""
+        from jumar.engine.drivers.plain import drive
+        from jumar.engine.flows.briefing import stored_brief
+
+        return drive(stored_brief(self._engine, self.run_record(run_id), lang), self._engine.io)
 
     def answering(self, run_id: str, tools: Mapping[str, ToolSpec]) -> Answering:
         """Answers to the requests of a run."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import Any
 
-from jumar.core.states import Effect, IdentityScope
+from jumar.core.states import Effect, IdentityScope, Strategy
 from jumar.errors import NotSupported, UsageError
 
 EFFECTS = {each.label: each for each in (Effect.READ, Effect.WRITE, Effect.IDEMPOTENT, Effect.EXTERNAL)}
@@ -35,6 +35,18 @@ def approval_named(policy: Any) -> bool:
     if callable(policy):
         raise NotSupported("approval= by a function is not in this version", hint='Use approval="always".')
     raise UsageError(f"approval={policy!r} is not known", hint='Use approval="always", or leave it out.')
+
+
+STRATEGIES = {each.label: each for each in Strategy}
+
+
+def strategy_named(name: Any) -> Strategy | None:
+    """What is done about a failure, None where its class says so."""
+    if name == "auto":
+        return None
+    if isinstance(name, str) and name in STRATEGIES:
+        return STRATEGIES[name]
+    raise UsageError(f"strategy={name!r} is not known", hint='Use "auto", "rollback", "retry" or "forward".')
 
 
 def drift_named(policy: Any) -> bool:
@@ -92,7 +104,7 @@ def several(name: str, value: Any) -> list[Any]:
     return list(value)
 
 
-_LATER = frozenset({"durability", "budget", "strategy"})
+_LATER = frozenset({"durability", "budget"})
 
 
 def refuse_later(where: str, options: dict[str, Any], taker: Callable[..., Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -10,6 +10,9 @@ from jumar.core.records import RunRecord
 from jumar.core.states import Status
 from jumar.core.store import Finding
 from jumar.errors import RunFailed, RunNotFinished
+
+if TYPE_CHECKING:
+    from jumar.core.restoring import Report as FileReport
 
 T = TypeVar("T")
 
@@ -232,6 +235,38 @@ class RunView(Struct, frozen=True):
     answers: tuple[AnswerView, ...] = ()
     orders: tuple[TraceLine, ...] = ()  # what operators ordered; when the run was paused, cancelled or rolled back
     failed_calls: tuple[str, ...] = ()  # of a FAILED run: the calls it failed with, which a resume makes again
+
+
+class NotUndone(Struct, frozen=True):
+    """A call that acted outside and stands, although the run went back to before it: which, by what tool, and why."""
+
+    call_id: str
+    tool: str
+    why: str
+
+
+class Rollback(Struct, frozen=True):
+    """What a rollback did, or (`dry_run`) would do.
+
+    It goes back to version `target`, the one of `checkpoint`; where the checkpoints at the versions `damaged` could not
+    be read, that is an older one than was asked for.  `version` is where the run stands now, and `status` how.  `report`
+    tells what became of each file, None where the run has none.  `undone` are the ids of calls that were undone, in
+    that order, `not_undone` those that stand; about the `withdrawn` nothing is asked any more.  Where the run waits in
+    the middle of the rollback, `waiting_on` is what somebody has to say.
+    """
+
+    run_id: str
+    target: int
+    checkpoint: str
+    version: int
+    status: str
+    report: FileReport | None = None
+    undone: tuple[str, ...] = ()
+    not_undone: tuple[NotUndone, ...] = ()
+    withdrawn: tuple[str, ...] = ()
+    dry_run: bool = False
+    waiting_on: tuple[WaitingOn, ...] = ()
+    damaged: tuple[int, ...] = ()
 
 
 class TraceLine(Struct, frozen=True):

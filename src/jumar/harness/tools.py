@@ -42,6 +42,7 @@ R_co = TypeVar("R_co", covariant=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SPEC = "__jumar_tool__"
+_BODIES_OF_TOOLS = (CallKind.TOOL, CallKind.COMPENSATION)  # in which other tools just run
 
 
 class Tool(Protocol[P, R_co]):
@@ -58,7 +59,9 @@ class Tool(Protocol[P, R_co]):
         ...
 
     def compensate(self, function: F) -> F:
-        """Decorate the function that undoes a call."""
+        """Decorate the function that undoes a call when its run is rolled back: it gets what the call returned, then
+        the tool's own arguments.
+        """
         ...
 
     def using(
@@ -146,6 +149,12 @@ class ToolSpec:
         self._options["probe"] = function
         if self._policy is not None:
             self._policy = replace(self._policy, probe=function)
+
+    def answer_compensation(self, function: Callable[..., Any]) -> None:
+        """Register what undoes a call of the tool."""
+        self._options["compensate"] = function
+        if self._policy is not None:
+            self._policy = replace(self._policy, compensate=function)
 
     def is_live_elsewhere(self) -> bool:
         """Whether a run is live on a harness that has this tool."""
@@ -313,7 +322,6 @@ def _check_verify(name: str, function: Any, verify: Any) -> None:
 
 _LATER = frozenset(
     {
-        "compensate",
         "budget",
         "strategy",
         "returns",
@@ -355,7 +363,7 @@ def _wrapped(spec: ToolSpec) -> Any:
     update_wrapper(wrapper, spec.function)
     setattr(wrapper, _SPEC, spec)
     wrapper.probe = lambda function: _probe(spec, function)
-    wrapper.compensate = lambda function: _compensate(spec)
+    wrapper.compensate = lambda function: _compensate(spec, function)
     wrapper.using = lambda **options: _using(spec, options)
     wrapper.bind = lambda *args, **kwargs: Bound(wrapper, args, kwargs)
     return wrapper
@@ -373,7 +381,7 @@ def _recording_scope(spec: ToolSpec) -> Any:
         return None
     if scope.call is None:
         return scope
-    if scope.call.kind is not CallKind.TOOL and spec.effect is not Effect.READ:
+    if scope.call.kind not in _BODIES_OF_TOOLS and spec.effect is not Effect.READ:
         raise UsageError(
             f"{spec.name} was called inside the {scope.call.kind.label} {scope.call.call_id}, which does not record it",
             hint="Return what is to be done, and make the call from the agent itself.",
@@ -410,8 +418,30 @@ def _takes(what: str, function: Any, ours: list[str], how: str) -> None:
         )
 
 
-def _compensate(spec: ToolSpec) -> Any:
-    raise NotSupported(f"{spec.name}.compensate is not in this version")
+def _compensate(spec: ToolSpec, function: Any) -> Any:
+    if spec.effect is Effect.READ:
+        raise UsageError(f"{spec.name} is a read, which leaves nothing to be undone")
+    if spec.effect is Effect.WRITE:
+        raise UsageError(f"{spec.name} writes files, which a rollback puts back by itself")
+    if not callable(function):
+        raise UsageError(f"compensate of {spec.name} takes a function, not {type(function).__name__}")
+    _takes_the_result_too(spec, function)
+    spec.answer_compensation(function)
+    return function
+
+
+def _takes_the_result_too(spec: ToolSpec, function: Any) -> None:
+    """A compensation gets the result and the tool's own arguments; one that cannot take them would undo nothing."""
+    theirs = inspect.signature(function).parameters.values()
+    if any(parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in theirs):
+        return
+    ours = ["result", *(parameter.name for parameter in spec.binder.signature.parameters.values())]
+    needed = [parameter.name for parameter in theirs if parameter.default is parameter.empty]
+    if len(theirs) < len(ours) or len(needed) > len(ours):
+        raise UsageError(
+            f"the compensation of {spec.name} takes ({', '.join(parameter.name for parameter in theirs)})",
+            hint=f"It gets what the call returned, then the tool's own arguments: ({', '.join(ours)}).",
+        )
 
 
 def _using(spec: ToolSpec, options: dict[str, Any]) -> Any:

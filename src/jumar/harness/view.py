@@ -19,8 +19,9 @@ import msgspec
 from msgspec import UNSET
 
 from jumar.core.codec import TypedCodec, digest
+from jumar.core.lines import counts
 from jumar.core.messages import Message, Transcript
-from jumar.core.records import RunRecord
+from jumar.core.records import CallRecord, RunRecord
 from jumar.core.states import Phase, Status
 from jumar.core.store import Store
 from jumar.core.turns import Limits, Turn, apart, grouped, shown, turn_number, turn_of
@@ -46,7 +47,7 @@ class LoopView:
       what happened, for the model, and is None otherwise.
     """
 
-    __slots__ = ("_history", "_make_task", "_task", "_turns", "brief", "limits", "recovered", "run_id", "step_index")
+    __slots__ = ("_brief", "_history", "_make_task", "_task", "_turns", "limits", "recovered", "run_id", "step_index")
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class LoopView:
         task: Callable[[], Any],
         step_index: int,
         limits: Limits | None,
-        brief: str | None,
+        brief: Callable[[], str] | None,
         recovered: bool,
     ) -> None:
         self._history = history
@@ -66,7 +67,7 @@ class LoopView:
         self.run_id = run_id
         self.step_index = step_index
         self.limits = limits
-        self.brief = brief
+        self._brief = brief
         self.recovered = recovered
 
     def __repr__(self) -> str:
@@ -78,6 +79,11 @@ class LoopView:
         if self._task is UNSET:
             self._task = self._make_task()
         return self._task
+
+    @property
+    def brief(self) -> str | None:
+        """What happened before this process took the run up, for the model; None where nobody interrupted it."""
+        return None if self._brief is None else self._brief()
 
     @property
     def history(self) -> Sequence[Turn]:
@@ -139,6 +145,7 @@ class _History:
     ) -> None:
         self._store = store
         self._run_no = run.run_no
+        self._line = run.line
         self._task = task
         self._refuse = refuse
         self._lock = threading.Lock()
@@ -168,7 +175,7 @@ class _History:
         if len(self._turns) >= step - 1:
             return
         try:
-            for rows in grouped(self._store.calls(self._run_no, self._next)):
+            for rows in grouped(self._calls()):
                 if turn_number(rows[0].step) >= step:
                     return
                 turn = turn_of(rows, self._artifact)
@@ -178,6 +185,11 @@ class _History:
                 self._next = rows[-1].seq + 1
         except JumarError as error:
             raise self._refuse(error) from error
+
+    def _calls(self) -> list[CallRecord]:
+        """The calls not read yet, without those that a rollback left behind."""
+        calls = self._store.calls(self._run_no, self._next)
+        return [call for call in calls if counts(self._line, call)] if self._line else calls
 
     def _artifact(self, name: bytes) -> bytes:
         return read_artifact(self._store, self._run_no, name)
@@ -191,10 +203,25 @@ class Views:
         self._codec = input_codec
         self._history: _History | None = None
         self._input = b""
+        self._make_brief: Callable[[], str] | None = None
+        self._brief: str | None = None
+        self._lock = threading.Lock()
 
-    def at(self, task: Any, number: int, limits: Limits, brief: str | None) -> LoopView:
+    def _told(self) -> str:
+        """The brief, which is made when it is first asked for."""
+        with self._lock:
+            if self._brief is None:
+                assert self._make_brief is not None
+                try:
+                    self._brief = self._make_brief()
+                except JumarError as error:
+                    raise self._live.stop(error) from error
+            return self._brief
+
+    def at(self, task: Any, number: int, limits: Limits, brief: Callable[[], str] | None) -> LoopView:
         """The view of turn `number`."""
         live = self._live
+        self._make_brief = brief
         if self._history is None:
             self._input = data = self._codec.encode(task)
             # A run whose record is damaged, or cannot be read, is not for the function to deal with: it stops.
@@ -205,7 +232,7 @@ class Views:
             task=partial(self._codec.decode, self._input),
             step_index=number,
             limits=limits,
-            brief=brief,
+            brief=None if brief is None else self._told,
             recovered=live.recovered,
         )
 

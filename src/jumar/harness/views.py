@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -24,12 +24,18 @@ from jumar.harness.results import (
     CallView,
     CheckpointView,
     HolderView,
+    NotUndone,
     RequestView,
+    Rollback,
     RunInfo,
     RunView,
     TraceLine,
     WaitingOn,
 )
+
+if TYPE_CHECKING:
+    from jumar.engine.flows.rolling_back import Rolled
+    from jumar.engine.recovering import Planned
 
 _decode = msgspec.json.Decoder().decode
 
@@ -83,6 +89,27 @@ def waiting_on(run: RunRecord, store: Store) -> list[WaitingOn]:
         if call is not None and is_open(request, call, run.status):
             found.append(asked_for(request, call, store, run, said))
     return found
+
+
+def rollback_view(planned: Planned, rolled: Rolled | None, store: Store) -> Rollback:
+    """What a rollback did; where it was only planned, what it would do."""
+    point, run = planned.point, planned.run if rolled is None else rolled.run
+    stand = planned.undoing.stand if rolled is None else (*planned.undoing.stand, *rolled.left)
+    undone = planned.undoing.undo if rolled is None else rolled.undone
+    return Rollback(
+        run.run_id,
+        point.version,
+        point.name,
+        run.version,
+        run.status.name,
+        planned.report if rolled is None else rolled.report,
+        tuple(call.call_id for call in undone),
+        tuple(NotUndone(call.call_id, call.tool, why) for call, why in stand),
+        planned.withdrawn if rolled is None else rolled.withdrawn,
+        rolled is None,
+        () if rolled is None or rolled.over else tuple(waiting_on(run, store)),
+        point.damaged,
+    )
 
 
 class _Said:
@@ -149,7 +176,8 @@ def _approved_arguments(requests: Iterable[RequestRecord]) -> dict[int, bytes]:
 
 def _key(run: RunRecord, call: CallRecord, sent: bytes | None) -> str:
     args = call.args_digest if sent is None else digest(sent)
-    return idempotency_key(run.run_id, call.call_id, args, call.identity, call.identity_scope)
+    run_id = run.origin or run.run_id
+    return idempotency_key(run_id, call.call_id, args, call.identity, call.identity_scope, call.undone)
 
 
 def open_requests(store: Store, limit: int) -> list[RequestView]:

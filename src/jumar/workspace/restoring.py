@@ -111,6 +111,12 @@ class Restorer:
         found = compare(self._objects.load, target, known, current, _coverage(target, known, paths))
         return settle(found, current, force=force)
 
+    def foresee(self, plan: Plan, *, force: bool = False) -> Report:
+        """What a restore would tell now, conflicts that would refuse it among the rest; nothing is touched."""
+        current = self._current(plan.target, plan.paths)
+        steps = self._steps(plan.target, plan.known, plan.paths, current, force=force)
+        return Report(digest_of(pack_snapshot(plan.target)), None, tuple(_told(step) for step in steps))
+
     # --- Restoring ------------------------------------------------------------------------------------------------
 
     def restore(

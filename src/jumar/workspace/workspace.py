@@ -124,6 +124,10 @@ class Workspace:
         """What restoring `target` would do now, `known` being how the files were last known; nothing is touched."""
         return self._restorer.plan(target, known, paths)
 
+    def foresee(self, plan: Plan, *, force: bool = False) -> Report:
+        """What `restore` would tell now; nothing is touched."""
+        return self._restorer.foresee(plan, force=force)
+
     def restore(
         self, plan: Plan, *, force: bool = False, skip: bool = False, held: WorkspaceLock | None = None
     ) -> Report:

@@ -50,7 +50,7 @@ def may_go_out(call: Call, record: CallRecord) -> Flow[None]:
         raise (yield from reject(call, record.attempt, request, freed=freed))
     yes = request if request is not None else earlier_yes(record, asked)
     if yes is None:
-        if call.policy.approval:
+        if call.needs_yes:
             raise (yield from ask_approval(call, record.attempt, new=False))
         return
     call.approved = True

@@ -27,7 +27,7 @@ from jumar.engine.flows.advance import advance
 from jumar.engine.flows.approving import ask_approval, may_go_out, remember_edits
 from jumar.engine.flows.effects import make_effect, make_read
 from jumar.engine.flows.keeping import ready
-from jumar.engine.flows.outcomes import forever, new_record, replayed
+from jumar.engine.flows.outcomes import forever, load_artifact, new_record, raised, record_end, replayed
 from jumar.engine.flows.settling import settle_external
 from jumar.engine.live import LiveRun
 from jumar.engine.policy import ToolPolicy
@@ -56,6 +56,7 @@ class Call:
         "instead_of",
         "key",
         "kwargs",
+        "leftover",
         "live",
         "ordinal",
         "phase_after",
@@ -63,6 +64,7 @@ class Call:
         "record",
         "seq",
         "step",
+        "undone",
     )
 
     def __init__(
@@ -95,7 +97,9 @@ class Call:
         self.approved = False  # whether a person has said yes to the next attempt
         self.identity: str | None = None  # the name of the action
         self.instead_of: tuple[int, int] | None = None  # a holder of the name whose place may be taken
+        self.undone = 0  # how often the action of that name was undone, as last seen
         self.phase_after: Phase | None = None  # where the advance that ends the call takes a loop agent's run
+        self.leftover: CallRecord | None = None  # of a loop agent's call: what a rollback left behind, and answers it
 
     @property
     def identity_scope(self) -> IdentityScope:
@@ -104,6 +108,18 @@ class Call:
         if record is None or record.identity_scope is None or record.identity != self.identity:
             return self.policy.identity_scope
         return record.identity_scope
+
+    @property
+    def needs_yes(self) -> bool:
+        """Whether a person is asked before an attempt is sent: the tool says so, or the call may be one in other words
+        that a rollback left behind.
+        """
+        if self.policy.approval:
+            return self.leftover is None
+        return needs_started(self.policy.effect) and self.leftover is None and self._has_leftovers()
+
+    def _has_leftovers(self) -> bool:
+        return self.live.table.leftover(self.policy.name) is not None
 
     def sent_with(self, data: bytes) -> None:
         """A person has changed the arguments; what is recorded is still matched by those that were asked for."""
@@ -135,6 +151,8 @@ class Call:
             attempt,
             self.identity,
             self.identity_scope,
+            live.run.origin,
+            self.undone,
         )
         return Scope(live, self.branch or live.root, current)
 
@@ -150,7 +168,7 @@ def prepare(call: Call, branch: Branch | None) -> Call:
     if call.key is not None:
         check_key(call.key)
         with live.lock:
-            call.record = live.table.match_key(policy.kind, call.key)
+            call.record = live.table.match_key(policy.kind, call.key, policy.name)
     elif branch is not None:
         call.record = branch.table.match(policy.kind, policy.name, call.args_digest)
     else:
@@ -173,12 +191,14 @@ def perform(call: Call) -> Flow[Any]:
     live = call.live
     if live.halt is not None:
         _only_asks(call)
+    if call.leftover is not None:
+        return (yield from _from_leftover(call, call.leftover))
     if call.record is not None:
         return (yield from _answered(call, call.record))
     acts = needs_started(call.policy.effect)
     if acts:
         _refuse_divergence(call)
-    if call.policy.approval:
+    if call.needs_yes:
         raise (yield from ask_approval(call, 0, new=True))
     if not acts:
         return (yield from make_read(call, 1, new=True))
@@ -187,10 +207,27 @@ def perform(call: Call) -> Flow[Any]:
         return (yield from _make(call, 1, new=True))
 
 
+def _from_leftover(call: Call, leftover: CallRecord) -> Flow[Any]:
+    """Answer a loop agent's call with what an earlier one did before the run was rolled back.  It is recorded as one
+    that made no attempt of its own.
+    """
+    failure, data, value = leftover.failure, leftover.result, None
+    if data is None and leftover.result_artifact is not None:
+        data = yield from load_artifact(call, leftover.result_artifact)
+    if failure is None:
+        value = yield from replayed(call, leftover)
+    at = call.live.wall()
+    made = 0 if call.record is None else call.record.attempt
+    yield from record_end(call, CallState.SUCCEEDED, made, data, failure, None, 0, at, new=False)
+    if failure is not None:
+        raise raised(call, failure)
+    return value
+
+
 def _only_asks(call: Call) -> None:
     """Raise the latched signal for anything but a call that has yet to ask for its approval."""
     record = call.record
-    if call.policy.approval and (record is None or (record.state is CallState.PLANNED and record.attempt == 0)):
+    if call.needs_yes and (record is None or (record.state is CallState.PLANNED and record.attempt == 0)):
         call.live.check_asking()
     else:
         call.live.check()
@@ -205,19 +242,20 @@ def _answered(call: Call, record: CallRecord) -> Flow[Any]:
         return (yield from replayed(call, record))
     if record.failure is not None and record.failure.cancelled:
         yield from remember_edits(call)
-        call.identity = record.identity
+        call.identity, call.undone = record.identity, record.undone
         call.live.given_up.append(call)
         yield from forever()
     if record.effect is not call.policy.effect:
         raise call.live.stop(_other_effect(call, record))
     if record.state is CallState.AWAITING or (
-        record.state is CallState.PLANNED and call.policy.approval and needs_a_yes(record)
+        record.state is CallState.PLANNED and needs_a_yes(record) and call.needs_yes
     ):
         yield from may_go_out(call, record)
     elif record.attempt and needs_started(record.effect):
         yield from remember_edits(call)
     if needs_started(record.effect):
         call.identity = _name_of(call, record)
+        call.undone = record.undone if call.identity == record.identity else 0
     with call.live.making(call.seq):
         return (yield from _taken_up(call, record))
 
@@ -256,7 +294,7 @@ def _taken_up(call: Call, record: CallRecord) -> Flow[Any]:
 
 def _uncertain(call: Call, record: CallRecord) -> Flow[Any]:
     resolution = RESOLUTION[record.effect]
-    if resolution is Resolution.AGAIN and not call.policy.approval:
+    if resolution is Resolution.AGAIN and not call.needs_yes:
         return (yield from make_read(call, record.attempt + 1, new=False))
     if resolution is Resolution.ASK:
         settled = yield from settle_external(call, record.attempt, record, record.dispatch_by)
@@ -264,7 +302,7 @@ def _uncertain(call: Call, record: CallRecord) -> Flow[Any]:
             return settled.value
     if resolution is Resolution.PUT_BACK:
         yield from _put_back(call, record)
-    if call.policy.approval:
+    if call.needs_yes:
         raise (yield from ask_approval(call, record.attempt, new=False))
     return (yield from _make(call, record.attempt + 1, new=False))
 
@@ -274,7 +312,7 @@ def _put_back(call: Call, record: CallRecord) -> Flow[None]:
     from jumar.engine.flows.putting_back import put_back_uncertain  # which a run without files never needs
 
     yield from put_back_uncertain(call, record)
-    if call.policy.approval:
+    if call.needs_yes:
         with call.live.lock:
             call.live.ride().drops.append(call.seq)
 
@@ -360,4 +398,4 @@ def mark(call: Call, event: str, refs: tuple[str, ...] = ()) -> Flow[None]:
     )
     trigger = live.settings.triggers.get(event)
     checkpoint = None if trigger is None else live.checkpoint_record(trigger, call.step, context, refs)
-    yield from advance(live, calls=(record,), artifacts=artifacts + context, after=checkpoint)
+    yield from advance(live, calls=(record,), artifacts=artifacts + context + live.kept_environment(), after=checkpoint)

@@ -155,7 +155,7 @@ def start(
     files that it may write.
     """
     live = call.live
-    if live.must_scan:
+    if live.must_look:
         yield from ready(live, BEFORE_CALL[call.policy.effect])
     live.ride_checkpoint(BEFORE_CALL[call.policy.effect], call.step, live.kept_context())
     now = live.clock()
@@ -222,7 +222,7 @@ def pause(
     live = call.live
     asked = sorted_error.retry_after if sorted_error is not None else None
     seconds = backoff(attempt, asked, random())
-    if live.must_scan:
+    if live.must_look:
         yield from ready(live, ON_RETRYABLE_ERROR)
     live.ride_checkpoint_after(ON_RETRYABLE_ERROR, call.step)
     live.ride_event(

@@ -13,6 +13,7 @@ stands: a run that is taken up reads its newest decision and the calls after it,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -22,9 +23,10 @@ from msgspec import Struct
 from jumar.core import exceptions
 from jumar.core.call_states import ENDED
 from jumar.core.codec import codec_for
+from jumar.core.lines import split
 from jumar.core.naming import call_id as call_id_of
 from jumar.core.naming import storable
-from jumar.core.records import CallRecord
+from jumar.core.records import CallRecord, RunRecord
 from jumar.core.requests import Attempt, Flow
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Phase
 from jumar.core.store import Store
@@ -33,7 +35,6 @@ from jumar.core.turns import (
     DECIDE,
     VERIFY,
     Limits,
-    brief_text,
     decision_of,
     refusals,
     turn_number,
@@ -58,8 +59,8 @@ _ANY = codec_for(Any)
 class Views(Protocol):
     """What makes the view that each decision gets."""
 
-    def at(self, task: Any, number: int, limits: Limits, brief: str | None) -> Any:
-        """The view of turn `number`."""
+    def at(self, task: Any, number: int, limits: Limits, brief: Callable[[], str] | None) -> Any:
+        """The view of turn `number`; `brief` tells what happened before this process."""
         ...
 
 
@@ -84,12 +85,26 @@ class _Rows(Struct):
     verdict: CallRecord | None
 
 
-def _newest(store: Store, run_no: int) -> _Rows:
+def _newest(store: Store, run: RunRecord) -> _Rows:
+    run_no = run.run_no
+    if run.line:
+        return _newest_of(split(run, store.calls(run_no))[0])
     last = store.last_call(run_no, CallKind.DECISION)
     if last is None:
         return _Rows([], None)
     is_decided = last.state is CallState.SUCCEEDED
     return _Rows(store.calls(run_no, last.seq), None if is_decided else store.last_call(run_no, CallKind.VALUE))
+
+
+def _newest_of(calls: list[CallRecord]) -> _Rows:
+    """The same of a run that was rolled back, from the calls on its line."""
+    newest = {call.kind: call for call in calls}
+    last = newest.get(CallKind.DECISION)
+    if last is None:
+        return _Rows([], None)
+    is_decided = last.state is CallState.SUCCEEDED
+    turn = [call for call in calls if call.seq >= last.seq]
+    return _Rows(turn, None if is_decided else newest.get(CallKind.VALUE))
 
 
 class _Loop:
@@ -102,7 +117,7 @@ class _Loop:
         self.task = task
         self.number = 1
         self.refused = 0
-        self.brief: str | None = None
+        self.brief: Callable[[], str] | None = None
         self.undecided: CallRecord | None = None  # a decision that has a row, and no answer yet
 
     def turns(self) -> Flow[Any]:
@@ -129,8 +144,8 @@ class _Loop:
         live = self.live
         if live.run.version == 0 and not live.recovered:
             return None
-        run_no = live.run.run_no
-        rows = yield from load(live, lambda store: _newest(store, run_no))
+        run = live.run
+        rows = yield from load(live, lambda store: _newest(store, run))
         if not rows.turn:
             self._recovered(0)
             return None
@@ -177,8 +192,11 @@ class _Loop:
         return None
 
     def _recovered(self, turns: int, doubts: Any = ()) -> None:
+        """The run goes on in this process, with so many turns on record; what is told of them is read when somebody
+        asks for it, and is the same whenever that is.
+        """
         if self.live.recovered:
-            self.brief = brief_text(turns, doubts)
+            self.brief = partial(_told, self.live, turns + 1, self.live.next_number, doubts)
 
     def _sound(self, read: Any) -> Any:
         """What is read of a record; the run stops where it is damaged."""
@@ -296,6 +314,13 @@ def record_verdict(
         call, CallState.SUCCEEDED, attempt, data, None, None, started_at, ended_at, new=new, through=through
     )
     return reason
+
+
+def _told(live: LiveRun, turn: int, until: int, doubts: Any) -> str:
+    """What happened before decision `turn`, in the calls with numbers before `until`, for a model."""
+    from jumar.engine.flows.briefing import loop_brief  # which a run that nobody interrupts never loads
+
+    return loop_brief(live, turn, until, doubts)
 
 
 def _no_loop(live: LiveRun) -> ReplayDiverged:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from jumar.core import exceptions
+from jumar.core.call_states import needs_started
 from jumar.core.codec import codec_for, digest
 from jumar.core.decisions import Decision, ToolCall, written
 from jumar.core.limits import MAX_MESSAGE, check_size
@@ -163,8 +164,17 @@ def _planned(live: LiveRun, plan: LoopPlan, decision_call: Call, decision: Decis
         call.seq, call.step, call.ordinal = first + index, step, ordinals[name]
         call.call_id = call_id_of(step, name, call.ordinal, live.generation)
         call.branch = branch_of(live, step, index)
+        if failure is None and needs_started(call.policy.effect):
+            _match_leftover(call)
         planned.append(_Planned(call, failure))
     return planned
+
+
+def _match_leftover(call: Call) -> None:
+    """A call that was made before the run was rolled back, and stands, answers the same call now: the key says so."""
+    call.leftover = call.live.table.take_leftover(call.policy.name, call.args_digest)
+    if call.leftover is not None:
+        call.key = call.leftover.call_id
 
 
 def branch_of(live: LiveRun, step: str, index: int) -> Branch:
@@ -269,7 +279,18 @@ def taken_up(live: LiveRun, plan: LoopPlan, record: CallRecord) -> Flow[Call]:
     call.record, call.call_id, call.seq = record, record.call_id, record.seq
     call.step, call.ordinal = record.step, record.ordinal
     call.branch = Branch(record.branch, BranchTable(), live.root)
+    if record.key is not None:
+        call.key, call.leftover = record.key, (yield from _leftover(live, record.key))
     return call
+
+
+def _leftover(live: LiveRun, call_id: str) -> Flow[CallRecord]:
+    """The leftover of this id, which answers a planned call."""
+    run_no = live.run.run_no
+    for record in (yield from load(live, lambda store: store.calls(run_no))):
+        if record.call_id == call_id:
+            return record
+    raise live.stop(IntegrityError(f"call {call_id}, which answers another one, is missing"))
 
 
 def _changed(record: CallRecord, what: str) -> ReplayDiverged:
