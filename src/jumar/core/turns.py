@@ -248,31 +248,3 @@ def failure_text(failure: Failure) -> str:
     """A recorded failure in one line, with what to do about it where that is known."""
     told = f"{failure.type_name}: {failure.message}"
     return f"{told.rstrip('.')}. {failure.hint}" if failure.hint else told
-
-
-# --- What a recovered agent is told. ---------------------------------------------------------------------------------
-
-
-def brief_text(turns: int, doubts: Sequence[tuple[CallRecord, CallRecord]]) -> str:
-    """What happened, for a model that goes on after an interruption.
-
-    `turns` is how many turns are recorded; `doubts` are calls that may have happened when the run was interrupted,
-    each as it was found and as it ended.
-    """
-    if not turns:
-        return "This run goes on after an interruption. Nothing was decided before it."
-    which = "Turn 1 is" if turns == 1 else f"Turns 1 to {turns} are"
-    lines = [
-        f"This run goes on after an interruption. {which} recorded with {'its' if turns == 1 else 'their'} results: "
-        "what they did is done, and is not to be repeated."
-    ]
-    lines.extend(_doubt(found, ended) for found, ended in doubts)
-    return "\n".join(lines)
-
-
-def _doubt(found: CallRecord, ended: CallRecord) -> str:
-    told = f"It was not known whether call {found.call_id} ({found.tool}) had happened; "
-    if ended.state is CallState.SUCCEEDED:
-        again = ended.attempt > found.attempt
-        return told + ("it was sent again, and its result is recorded." if again else "it had, and it is recorded.")
-    return f"{told}it came to this: {_trouble(ended).rstrip('.')}."

@@ -112,11 +112,11 @@ class Step:
         """Have the files captured that the checkpoint keeps; of an async run this blocks the event loop, unless
         `async with` has had it done before.
         """
-        if self._live.must_scan:
+        if self._live.must_look:
             drive(ready(self._live, event), self._live.io)
 
     async def _ascan(self, event: str) -> None:
-        if self._live.must_scan and self._live.halt is None:
+        if self._live.must_look and self._live.halt is None:
             from jumar.engine.drivers.aio import adrive
 
             await adrive(ready(self._live, event), self._live.io)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, overload
 
 from jumar.engine.drivers.aio import adrive, adrive_in_turn
 from jumar.engine.flows.calls import Call, perform
@@ -14,6 +14,9 @@ from jumar.harness.asking import UNSET
 from jumar.harness.face import Face
 from jumar.harness.streams import AsyncStreamed, Streamed
 from jumar.harness.tools import Bound, Tool, spec_of
+
+if TYPE_CHECKING:
+    from jumar.core.briefs.records import Brief
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -216,6 +219,10 @@ class AsyncRun(Face):
     async def plan(self, steps: Sequence[str], files: Iterable[str] = ()) -> None:
         """Say what is intended; see `Run.plan`."""
         await adrive(self._plan(steps, files), self._live.io)
+
+    async def brief(self, lang: str = "en") -> Brief:
+        """What happened in this run so far; see `Run.brief`."""
+        return await adrive(self._brief(lang), self._live.io)
 
     async def checkpoint(self, name: str, refs: Iterable[str] = ()) -> None:
         """Keep a restore point; see `Run.checkpoint`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -34,6 +34,9 @@ from jumar.harness.asking import ask_call, sleep_call
 from jumar.harness.calling import decision_call, label_of, mark_call, tool_call, value_call
 from jumar.harness.options import effect_named, seconds, several, whole
 from jumar.harness.tools import Bound, is_tool, spec_of
+
+if TYPE_CHECKING:
+    from jumar.core.briefs.records import Brief
 
 _KINDS = {"decision": CallKind.DECISION, "tool": CallKind.TOOL, "value": CallKind.VALUE}
 
@@ -144,6 +147,11 @@ class Face:
         }
         call = mark_call(self._live, CallKind.PLAN, details, self._home())
         return mark(call, AFTER_PLANNING)
+
+    def _brief(self, lang: str) -> Flow[Brief]:
+        from jumar.engine.flows.briefing import brief_flow  # which an agent that asks for none never loads
+
+        return brief_flow(self._live, lang)
 
     def _record(
         self,

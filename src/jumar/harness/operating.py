@@ -18,6 +18,7 @@ from jumar.harness.twins import twin
 from jumar.harness.views import open_requests, run_info, run_view, status_named, trace_lines
 
 if TYPE_CHECKING:
+    from jumar.core.briefs.records import Brief
     from jumar.core.comparing import Diff
     from jumar.harness.answering import Answering
     from jumar.harness.operations import Operations
@@ -125,6 +126,16 @@ class Operating(Declaring):
         return compare(operations.store, operations.files, run, a, b, globs(paths), text=text)
 
     adiff = twin(diff)
+
+    def brief(self, run_id: str, lang: str = "en") -> Brief:
+        """What happened in a run so far, for whoever goes on with it: as data, and as `prose` in English ("en") or
+        Chinese ("zh").
+
+        Fingerprints are read now, so that it tells what a resume would find changed.
+        """
+        return self._open().brief(self.find(run_id), lang)
+
+    abrief = twin(brief)
 
     # --- Answering. ---
 

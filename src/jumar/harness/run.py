@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar, TypeVarTuple, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from jumar.engine.drivers.plain import drive
 from jumar.engine.flows.calls import perform
@@ -13,6 +13,9 @@ from jumar.harness.asking import UNSET
 from jumar.harness.face import Face
 from jumar.harness.streams import Streamed
 from jumar.harness.tools import Bound, Tool
+
+if TYPE_CHECKING:
+    from jumar.core.briefs.records import Brief
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -189,6 +192,13 @@ class Run(Face):
         Raises MapFailed, which has a result or an exception for each item, where any failed.
         """
         return drive(self._map(tool, items), self._live.io)
+
+    def brief(self, lang: str = "en") -> Brief:
+        """What happened in this run so far: as data, and as `prose` in English ("en") or Chinese ("zh").
+
+        It is read from the store when it is asked for, and not recorded: after a recovery it says something else.
+        """
+        return drive(self._brief(lang), self._live.io)
 
     def plan(self, steps: Sequence[str], files: Iterable[str] = ()) -> None:
         """Say what is intended: step names, and files that will change.  Keeps a checkpoint of the task."""

@@ -151,7 +151,7 @@ class Chinese:
         return "轮" if brief.unit == "turn" else "个步骤"
 
     def _given(self, args: str) -> str:
-        return f"（参数{self._quoted(args)}）" if args else ""
+        return f"（参数{self._quoted(args)}）" if args else " "
 
     def _quoted(self, text: str) -> str:
         inner = text.replace("」", "』")

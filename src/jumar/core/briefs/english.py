@@ -139,7 +139,7 @@ class English:
         numbers = finished_numbers(brief)
         unit = brief.unit if len(numbers) == 1 else f"{brief.unit}s"
         name = f" ({self._quoted(brief.step_name)})" if brief.step_name else ""
-        go_on = f"Continue with {brief.unit} {brief.step_number}{name}"
+        go_on = f"Continue {'from' if brief.unit == 'turn' else 'with'} {brief.unit} {brief.step_number}{name}"
         if numbers:
             return f"{go_on}; do not repeat {unit} {ranges(numbers, ' to ', ', ')}."
         if brief.calls and brief.unit == "step":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from jumar.core.briefs.records import Drift
 from jumar.core.records import CallRecord, RequestRecord, RunRecord
+from jumar.core.states import CallKind
 from jumar.core.turns import shown
 from jumar.errors import IntegrityError
 
@@ -18,6 +20,8 @@ ARGS, RESULT, MESSAGE, NAME, ID = 60, 120, 240, 80, 90  # characters of each tha
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+_ESCAPED = re.compile(r"\\\\|\\u00[01][0-9a-f]|\\[nrtbf]")
 
 LoadText = Callable[[bytes], bytes | None]  # the bytes of an artifact by its digest, None where it is gone
 
@@ -67,7 +71,9 @@ def args_text(facts: Facts, call: CallRecord) -> str:
     value = value_of(facts, call.args, call.args_artifact)
     if value is None or value == {}:
         return ""
-    if isinstance(value, dict) and len(value) == 1:
+    if call.kind is CallKind.ASK and isinstance(value, dict):
+        value = value.get("question", "")
+    elif isinstance(value, dict) and len(value) == 1:
         (value,) = value.values()
     return _text(value, ARGS)
 
@@ -80,7 +86,13 @@ def result_text(facts: Facts, call: CallRecord) -> str:
 def _text(value: Any, most: int) -> str:
     if isinstance(value, str):
         return outside(value, most)
-    return outside(_encode(value).decode("utf-8", "replace"), most)
+    return json_text(_encode(value), most)
+
+
+def json_text(data: bytes, most: int) -> str:
+    """JSON in one line, with what it writes for control characters left out as well."""
+    text = data[: most * 16].decode("utf-8", "replace")
+    return outside(_ESCAPED.sub(lambda found: found[0] if found[0] == r"\\" else " ", text), most)
 
 
 def value_of(facts: Facts, data: bytes | None, artifact: bytes | None) -> Any:

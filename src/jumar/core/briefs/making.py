@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -27,9 +28,11 @@ from jumar.core.open_requests import is_open
 from jumar.core.records import CallRecord
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass
 from jumar.core.turns import VERIFY, failure_text
+from jumar.errors import CallFailed
 
 T = TypeVar("T")
 
+_CALL_FAILED = re.compile(r"call \S+ failed with (\w+): (.*)", re.DOTALL)
 _PLANS = (CallKind.PLAN, CallKind.CHECKPOINT)
 _TELLING = (CallKind.TOOL, CallKind.DECISION, CallKind.VALUE, CallKind.ASK, CallKind.CHILD)
 _UNKNOWN = (CallState.STARTED, CallState.UNCERTAIN)
@@ -64,7 +67,7 @@ def brief_of(facts: Facts, lang: str = "en") -> Brief:
         steps.name,
         max(0, run.epoch - 1),
         len(facts.calls),
-        tuple(_told(facts, step) for step in newest("done", steps.done)),
+        tuple(_told(facts, step, steps.is_loop) for step in newest("done", steps.done)),
         around_now(steps.planned, left_out),
         first("files_changed", [path_text(file) for file in changed]),
         first("files_to_change", [path_text(file) for file in to_change]),
@@ -114,13 +117,20 @@ def _last_error(facts: Facts, words: Words) -> Trouble | None:
     for run in (facts.run, facts.before):
         if run is not None and run.error_type is not None and run.error_class is not None:
             failed = next((call for call in facts.calls if call.seq in run.failed_calls), None)
-            return _trouble(run.error_type, run.error_message or "", run.error_class, failed, words)
+            type_name, message = _of_call(run.error_type, run.error_message or "")
+            return _trouble(type_name, message, run.error_class, failed, words)
     for call in reversed(facts.calls):
         if call.failure is not None and call.state is not CallState.SUCCEEDED:
             return _trouble(call.failure.type_name, call.failure.message, call.failure.error_class, call, words)
         if call.state is CallState.SUCCEEDED and call.kind not in _PLANS:
             return None
     return None
+
+
+def _of_call(type_name: str, message: str) -> tuple[str, str]:
+    """The exception that a call ended with, out of the words in which CallFailed tells it."""
+    found = _CALL_FAILED.match(message) if type_name == CallFailed.__name__ else None
+    return (type_name, message) if found is None else (found[1], found[2])
 
 
 def _trouble(type_name: str, message: str, sort: ErrorClass, call: CallRecord | None, words: Words) -> Trouble:
@@ -156,12 +166,12 @@ def _asked(facts: Facts) -> list[Asked]:
     return found
 
 
-def _told(facts: Facts, step: Step) -> DoneStep:
+def _told(facts: Facts, step: Step, is_turn: bool) -> DoneStep:
     telling = [each for each in step.calls if each.kind in _TELLING and each.state in ENDED and each.tool != VERIFY]
     tools = [each for each in telling if each.kind is not CallKind.DECISION] or telling
     acted = [each for each in tools if each.effect is not Effect.READ]
     keys = {each.seq: each for each in (*acted[-1:], *tools[-1:])}
-    made = sum(each.kind not in _PLANS for each in step.calls)
+    made = sum(each.kind not in _PLANS for each in step.calls) - is_turn
     results = tuple(_key_result(facts, keys[seq]) for seq in sorted(keys))
     return DoneStep(step.number, outside(step.name, NAME), made, results)
 

@@ -15,7 +15,13 @@ def ranges(numbers: Iterable[int], between: str, comma: str) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    return comma.join(str(a) if a == b else f"{a}{between}{b}" for a, b in runs[:20])
+    return comma.join(_run(first, last, between, comma) for first, last in runs[:20])
+
+
+def _run(first: int, last: int, between: str, comma: str) -> str:
+    if last - first > 1:
+        return f"{first}{between}{last}"
+    return str(first) if first == last else f"{first}{comma}{last}"
 
 
 def finished_numbers(brief: Brief) -> list[int]:

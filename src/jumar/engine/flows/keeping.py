@@ -26,10 +26,16 @@ _UNTOUCHED = (CallState.PLANNED, CallState.AWAITING)
 
 def ready(live: LiveRun, *events: str) -> Flow[None]:
     """Have the files captured as they are now where a trigger keeps a checkpoint at one of these events, and what is
-    known of them is not up to date.
+    known of them is not up to date; and the fingerprints read.
     """
-    if live.must_scan and any(event in live.settings.triggers for event in events):
+    if not live.must_look or not any(event in live.settings.triggers for event in events):
+        return
+    if live.must_scan:
         yield from scan(live)
+    if live.settings.fingerprints:
+        from jumar.engine.flows.environment import look  # which a harness without fingerprints never loads
+
+        yield from look(live)
 
 
 def scan(live: LiveRun) -> Flow[None]:

@@ -98,7 +98,7 @@ def record_success(
         data, decoded = _text_of_a_model(policy.kind, value), None
     yield from record_end(call, _SUCCEEDED, attempt, data, failure, usage, started_at, ended_at, new=new, after=after)
     if not new and policy.effect is not _READ:
-        if call.live.must_scan:
+        if call.live.must_look:
             yield from ready(call.live, AFTER_TOOL)
         call.live.ride_checkpoint_after(AFTER_TOOL, call.step)
     if failure is not None:
