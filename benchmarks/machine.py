@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from jumar.stores.sqlite.mounts import filesystem_of
+from jumar.database.mounts import filesystem_of
 
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _PAGE = b"\x5a" * 4096

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from jumar.database import opening
+from jumar.database.queries import migrations
 from jumar.errors import SchemaMismatch, StoreError
 from jumar.stores.opening import open_store
-from jumar.stores.queries import migrations
-from jumar.stores.sqlite import connection as opening
 from jumar.testing.conformance_scene import Scene
 
 REAL = migrations("jumar.stores.sqlite")
@@ -25,8 +25,7 @@ def file(tmp_path: Path) -> Path:
 def with_another(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """A release with one migration more."""
     monkeypatch.setattr(opening, "migrations", lambda package: [*REAL, (NEXT, text)])
-    opening.newest_schema.cache_clear()
-    monkeypatch.setattr(opening, "newest_schema", lambda: NEXT)
+    monkeypatch.setattr(opening, "newest_number", lambda package: NEXT)
 
 
 def number_of(file: Path) -> int:

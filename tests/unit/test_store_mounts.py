@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from jumar.database import mounts
+from jumar.database.mounts import NETWORK, filesystem_of, network_filesystem
 from jumar.errors import StoreUnavailable
 from jumar.stores.opening import open_store
-from jumar.stores.sqlite import mounts
-from jumar.stores.sqlite.mounts import NETWORK, filesystem_of, network_filesystem
+from jumar.workspace.objects import Objects
 
 ROOT = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard"
 
@@ -146,6 +147,11 @@ class TestOpening:
             open_store(f"sqlite:///{far / 'runs.db'}")
         assert "nfs4" in caught.value.what
         assert "local disk" in caught.value.hint
+        assert list(far.iterdir()) == []
+
+    def test_a_workspaces_objects_there_are_refused_too_and_no_file_made(self, far: Path) -> None:
+        with pytest.raises(StoreUnavailable, match="network filesystem"):
+            Objects(far / "runs.db.files")
         assert list(far.iterdir()) == []
 
     def test_a_link_that_leads_there_is_refused(self, far: Path, tmp_path: Path) -> None:

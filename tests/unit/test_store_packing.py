@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jumar.stores.sqlite
+from jumar.database.queries import migrations, named_statements, statements
 from jumar.stores.packing import PLAIN, ZSTD, pack, unpack
-from jumar.stores.queries import migrations, named_statements, statements
 
 PACKAGE = "jumar.stores.sqlite"
 FOLDER = Path(jumar.stores.sqlite.__file__).parent

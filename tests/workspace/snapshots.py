@@ -70,15 +70,24 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
 
 def as_nobody(work: Callable[[], T]) -> T:
     """What `work` answers in a child process of a user without rights; what it raises is raised here."""
+
+    def without_rights() -> T:
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        return work()
+
+    return in_a_fork(without_rights)
+
+
+def in_a_fork(work: Callable[[], T]) -> T:
+    """What `work` answers in a forked process; what it raises is raised here."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
         answer: tuple[bool, object] = (False, RuntimeError("no answer"))
         try:
-            if os.getuid() == 0:
-                os.setgroups([])
-                os.setgid(NOBODY)
-                os.setuid(NOBODY)
             answer = (True, work())
         except BaseException as error:
             answer = (False, error)

@@ -18,6 +18,7 @@ from jumar.core import trees
 from jumar.core.trees import Entry, EntryKind, Snapshot
 from jumar.workspace import database, packing
 from jumar.workspace.objects import Objects
+from tests.workspace.snapshots import in_a_fork
 
 LARGE = random.Random(7).randbytes(packing.PART_BYTES + 5) + b"x" * packing.PART_BYTES
 
@@ -154,6 +155,7 @@ def test_what_may_wait_for_the_disk_is_there_for_others_and_a_snapshot_never_wai
 PUTTING = """
 import sys
 from jumar.workspace.objects import Objects
+from tests.workspace.snapshots import in_a_fork
 from jumar.core import trees
 objects = Objects(sys.argv[1])
 print("open", flush=True)
@@ -205,3 +207,33 @@ def test_what_was_put_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
         for number in told:
             data = b"%d" % number * 300
             assert objects.get_blob(trees.digest_of(data)) == data
+
+
+def test_a_forked_process_neither_uses_nor_reopens_what_its_parent_has_open(objects: Objects) -> None:
+    digest = objects.put_blob(b"kept")
+
+    def in_child() -> list[str]:
+        refused = []
+        for attempt in (lambda: objects.get_blob(digest), objects.pins, lambda: Objects(objects.path)):
+            with pytest.raises(errors.StoreUnavailable, match="forked") as caught:
+                attempt()
+            refused.append(caught.value.safe)
+        objects.close()
+        return refused
+
+    assert in_a_fork(in_child) == ["Nothing was read or written."] * 2 + ["The file was not opened."]
+    assert objects.get_blob(digest) == b"kept", "and the parent goes on"
+    objects.close()
+    with Objects(objects.path) as again:
+        assert again.get_blob(digest) == b"kept"
+
+
+def test_a_forked_process_opens_what_its_parent_had_closed(objects: Objects) -> None:
+    digest = objects.put_blob(b"kept")
+    objects.close()
+
+    def in_child() -> bytes:
+        with Objects(objects.path) as opened:
+            return opened.get_blob(digest)
+
+    assert in_a_fork(in_child) == b"kept"

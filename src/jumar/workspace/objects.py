@@ -13,6 +13,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -20,15 +21,14 @@ from pathlib import Path
 from jumar import errors
 from jumar.core import trees
 from jumar.core.trees import Node, Snapshot
+from jumar.database import forks
+from jumar.database.queries import named_statements
 from jumar.workspace import database, packing
 
 _ASKED_AT_ONCE = 500  # digests looked up by one statement
 _NODES_KEPT = 4096  # decoded folders kept in memory
 
-_ADD_BLOB = "INSERT INTO blobs (digest, size, packing, data) VALUES (?, ?, ?, ?) ON CONFLICT (digest) DO NOTHING"
-_ADD_NODE = "INSERT INTO nodes (digest, data) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
-_ADD_SNAPSHOT = "INSERT INTO snapshots (digest, at, data) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING"
-_ADD_PIN = "INSERT INTO pins (digest, reason) VALUES (?, ?) ON CONFLICT (digest, reason) DO NOTHING"
+SQL = named_statements("jumar.workspace")
 
 
 class Objects:
@@ -41,14 +41,40 @@ class Objects:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path).absolute()
         self._lock = threading.RLock()
+        self._inherited = False
         self._db = database.connect(self.path)
+        self._file = forks.file_id(str(self.path))
+        forks.watch(self, Objects._forked)
         self._pack: Callable[[bytes], tuple[int, bytes]] | None = None
         self.load: Callable[[bytes], Node] = lru_cache(maxsize=_NODES_KEPT)(self._load)
 
+    def _forked(self) -> None:
+        """Leave the parent's connection alone; see `jumar.database.forks`."""
+        self._lock = threading.RLock()
+        if self._file is None:
+            return  # it was closed before
+        self._inherited = True
+        forks.keep(self._db)
+        forks.inherit(self._file)
+
+    @contextmanager
+    def _using(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone."""
+        if self._inherited:
+            raise errors.StoreUnavailable(
+                f"{self.path} was open in the process that this one was forked from, and cannot be used here",
+                safe="Nothing was read or written.",
+                hint="Close the harness before the fork, or start processes with the 'spawn' method.",
+            )
+        with self._lock, database.translated(self.path):
+            yield self._db
+
     def close(self) -> None:
-        """Close the file; a second time does nothing."""
+        """Close the file; a second time does nothing.  In a forked process it is the parent's, and stays open."""
         with self._lock:
-            self._db.close()
+            if not self._inherited:
+                self._db.close()
+                self._file = None
 
     def __enter__(self) -> Objects:
         return self
@@ -69,14 +95,14 @@ class Objects:
 
         Without `on_disk` a later write brings them to disk: for what a snapshot that is still to come will name.
         """
-        with self._lock, database.translated(self.path):
+        with self._using() as db:
             rows = self._packed(dict(blobs))
             new = list(nodes)
             if not rows and not new:
                 return
-            with database.transaction(self._db, on_disk=on_disk):
-                self._add_blobs(rows)
-                self._db.executemany(_ADD_NODE, new)
+            with database.transaction(db, on_disk=on_disk):
+                db.executemany(SQL["add_blob"], rows)
+                db.executemany(SQL["add_node"], new)
 
     def put_blob(self, data: bytes) -> bytes:
         """Keep one content of any size; its digest."""
@@ -93,8 +119,8 @@ class Objects:
 
     def put_parts(self, digest: bytes, size: int, parts: Sequence[bytes]) -> None:
         """Keep a large content of which the parts, named by their digests, are there already."""
-        with self._lock, database.translated(self.path), database.transaction(self._db):
-            self._add_blobs([(digest, size, packing.PARTS, b"".join(parts))])
+        with self._using() as db, database.transaction(db):
+            db.execute(SQL["add_blob"], (digest, size, packing.PARTS, b"".join(parts)))
 
     def put_snapshot(
         self,
@@ -110,24 +136,24 @@ class Objects:
         data = trees.pack_snapshot(snapshot)
         digest = trees.digest_of(data)
         row = (digest, snapshot.at, data)
-        with self._lock, database.translated(self.path), database.transaction(self._db):
-            self._db.executemany(_ADD_NODE, nodes)
-            self._db.execute(_ADD_SNAPSHOT, row)
+        with self._using() as db, database.transaction(db):
+            db.executemany(SQL["add_node"], nodes)
+            db.execute(SQL["add_snapshot"], row)
             if cache is not None:
-                cache.write(self._db)
+                cache.write(db)
             if pin is not None:
-                self._db.execute(_ADD_PIN, (digest, pin))
+                db.execute(SQL["add_pin"], (digest, pin))
         return digest
 
     def pin(self, digest: bytes, reason: str) -> None:
         """Keep a snapshot and all it names from being collected, for as long as the reason stands."""
-        with self._lock, database.translated(self.path), database.transaction(self._db):
-            self._db.execute(_ADD_PIN, (digest, reason))
+        with self._using() as db, database.transaction(db):
+            db.execute(SQL["add_pin"], (digest, reason))
 
     def unpin(self, digest: bytes, reason: str) -> None:
         """Take back a pin; one that is not there is taken for done."""
-        with self._lock, database.translated(self.path), database.transaction(self._db):
-            self._db.execute("DELETE FROM pins WHERE digest = ? AND reason = ?", (digest, reason))
+        with self._using() as db, database.transaction(db):
+            db.execute(SQL["drop_pin"], (digest, reason))
 
     def _packed(self, blobs: dict[bytes, bytes]) -> list[tuple[bytes, int, int, bytes]]:
         """Rows for those contents that are not there yet; packed before the transaction, which others wait for."""
@@ -141,14 +167,9 @@ class Objects:
         there: set[bytes] = set()
         for at in range(0, len(digests), _ASKED_AT_ONCE):
             asked = digests[at : at + _ASKED_AT_ONCE]
-            marks = ",".join("?" * len(asked))
-            there.update(
-                row[0] for row in self._db.execute(f"SELECT digest FROM blobs WHERE digest IN ({marks})", asked)
-            )
+            statement = SQL["blobs_there"].replace(":digests", ",".join("?" * len(asked)))
+            there.update(row[0] for row in self._db.execute(statement, asked))
         return [digest for digest in digests if digest not in there]
-
-    def _add_blobs(self, rows: Iterable[tuple[bytes, int, int, bytes]]) -> None:
-        self._db.executemany(_ADD_BLOB, rows)
 
     # --- Reading: everything is checked against its name. ------------------------------------------------------------
 
@@ -161,7 +182,7 @@ class Objects:
 
         Each piece is checked before it is given; that they make up the whole is known only once the last was taken.
         """
-        row = self._row("SELECT packing, data FROM blobs WHERE digest = ?", digest, "content")
+        row = self._row("blob", digest, "content")
         how, data = int(row[0]), bytes(row[1])
         if how != packing.PARTS:
             yield self._checked(digest, how, data)
@@ -169,7 +190,7 @@ class Objects:
         whole = sha256()
         for at in range(0, len(data), 32):
             part = data[at : at + 32]
-            row = self._row("SELECT packing, data FROM blobs WHERE digest = ?", part, "part of a content")
+            row = self._row("blob", part, "part of a content")
             piece = self._checked(part, int(row[0]), bytes(row[1]))
             whole.update(piece)
             yield piece
@@ -178,44 +199,39 @@ class Objects:
 
     def get_node(self, digest: bytes) -> bytes:
         """A folder's packed entries."""
-        data = bytes(self._row("SELECT data FROM nodes WHERE digest = ?", digest, "folder")[0])
+        data = bytes(self._row("node", digest, "folder")[0])
         if trees.digest_of(data) != digest:
             raise self._damaged(digest, "folder")
         return data
 
     def get_snapshot(self, digest: bytes) -> Snapshot:
         """A snapshot by its digest."""
-        data = bytes(self._row("SELECT data FROM snapshots WHERE digest = ?", digest, "snapshot")[0])
+        data = bytes(self._row("snapshot", digest, "snapshot")[0])
         if trees.digest_of(data) != digest:
             raise self._damaged(digest, "snapshot")
         return trees.unpack_snapshot(data)
 
     def has_blob(self, digest: bytes) -> bool:
         """Whether a content is there; it is not read."""
-        with self._lock, database.translated(self.path):
+        with self._using():
             return not self._missing([digest])
 
     def pins(self) -> set[tuple[bytes, str]]:
         """Every pin, as (digest, reason)."""
-        with self._lock, database.translated(self.path):
-            return {(bytes(digest), reason) for digest, reason in self._db.execute("SELECT digest, reason FROM pins")}
+        with self._using() as db:
+            return {(bytes(digest), reason) for digest, reason in db.execute(SQL["pins"])}
 
     def stat_rows(self, root: bytes) -> dict[bytes, bytes]:
         """What is known about a root's folders, packed, by their path; empty where nothing is."""
-        with self._lock, database.translated(self.path):
-            return dict(
-                self._db.execute(
-                    "SELECT folder, row FROM stat_cache WHERE root_no = (SELECT root_no FROM roots WHERE path = ?)",
-                    (root,),
-                )
-            )
+        with self._using() as db:
+            return dict(db.execute(SQL["stat_rows"], (root,)))
 
     def _load(self, digest: bytes) -> Node:
         return trees.unpack_node(self.get_node(digest))
 
     def _row(self, statement: str, digest: bytes, what: str) -> tuple[bytes, ...]:
-        with self._lock, database.translated(self.path):
-            row: tuple[bytes, ...] | None = self._db.execute(statement, (digest,)).fetchone()
+        with self._using() as db:
+            row: tuple[bytes, ...] | None = db.execute(SQL[statement], (digest,)).fetchone()
         if row is None:
             raise errors.IntegrityError(f"the {what} {digest.hex()} is not in {self.path}")
         return row
@@ -245,13 +261,7 @@ class StatRows:
         """Write them, inside the transaction that is open."""
         if not self._changed and not self._gone:
             return
-        db.execute("INSERT INTO roots (path) VALUES (?) ON CONFLICT (path) DO NOTHING", (self._root,))
-        (number,) = db.execute("SELECT root_no FROM roots WHERE path = ?", (self._root,)).fetchone()
-        db.executemany(
-            "INSERT INTO stat_cache (root_no, folder, row) VALUES (?1, ?2, ?3)"
-            " ON CONFLICT (root_no, folder) DO UPDATE SET row = excluded.row",
-            ((number, folder, row) for folder, row in self._changed),
-        )
-        db.executemany(
-            "DELETE FROM stat_cache WHERE root_no = ? AND folder = ?", ((number, folder) for folder in self._gone)
-        )
+        db.execute(SQL["add_root"], (self._root,))
+        (number,) = db.execute(SQL["root_no"], (self._root,)).fetchone()
+        db.executemany(SQL["put_stat_row"], ((number, folder, row) for folder, row in self._changed))
+        db.executemany(SQL["drop_stat_row"], ((number, folder) for folder in self._gone))

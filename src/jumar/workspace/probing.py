@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from jumar.database.mounts import filesystem
+
 _UNSURE_NS = 1_000_000_000  # what this machine's clock may be ahead of a filesystem's that could not be asked
 
 
@@ -49,16 +51,4 @@ _STAMPS_FOLDERS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zf
 
 def stamps_folders(root: Path) -> bool:
     """Whether a folder's unchanged times prove that it holds the same names; False where that is not known."""
-    try:
-        mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
-    except OSError:
-        return False
-    best, kind = b"", b""
-    for line in mounts:
-        fields, _, rest = line.partition(b" - ")
-        # Blanks in a mount point are written as octal escapes; one that has other escapes is simply not found.
-        place = fields.split(b" ")[4].replace(rb"\040", b" ")
-        inside = os.fsencode(root) == place or os.fsencode(root).startswith(place.rstrip(b"/") + b"/")
-        if inside and len(place) >= len(best):
-            best, kind = place, rest.split(b" ")[0]
-    return kind.decode() in _STAMPS_FOLDERS
+    return filesystem(root) in _STAMPS_FOLDERS

@@ -29,11 +29,11 @@ from jumar.core.records import (
 )
 from jumar.core.states import CallKind, IdentityScope, mask
 from jumar.core.store import CommitUnknown, Inspection, RunFilter
-from jumar.stores import forks
+from jumar.database import forks
+from jumar.database.failures import is_busy, primary_code, translated
 from jumar.stores.clock import lease_now
 from jumar.stores.packing import unpack
 from jumar.stores.sqlite.connection import MEMORY, connect, migrate, patiently
-from jumar.stores.sqlite.failures import is_busy, primary_code, translated
 from jumar.stores.sqlite.holds import overlapping
 from jumar.stores.sqlite.inspection import inspect
 from jumar.stores.sqlite.landed import landed
@@ -68,7 +68,7 @@ class SQLiteStore:
         forks.watch(self, SQLiteStore._forked)
 
     def _forked(self) -> None:
-        """Leave the parent's connections alone; see `jumar.stores.forks`."""
+        """Leave the parent's connections alone; see `jumar.database.forks`."""
         forks.keep((self._reader, self._writer))
         if self._file is not None:
             forks.inherit(self._file)

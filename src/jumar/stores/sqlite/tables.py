@@ -9,8 +9,8 @@ from jumar.core.changes import CallChange, Guard, Refusal
 from jumar.core.checksums import failure_bytes
 from jumar.core.records import RunRecord
 from jumar.core.states import CallState, EventKind
+from jumar.database.queries import named_statements
 from jumar.stores.packing import pack
-from jumar.stores.queries import named_statements
 from jumar.stores.sqlite.rows import run_record, usage_bytes
 
 SQL = named_statements("jumar.stores.sqlite")

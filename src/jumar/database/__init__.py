@@ -1,0 +1,1 @@
+"""What the stores and the workspace share: SQLite files on this host, `.sql` files, and what a fork leaves alone."""
