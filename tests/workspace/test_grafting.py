@@ -126,6 +126,9 @@ def try_once(scene: Scene, seed: int, steps: int) -> None:
         print(scope, changed)
         made = grafted(scene, base, scope)
         assert timeless(made) == timeless(scene.workspace.capture(rules=base.rules))
+        if scene.workspace.capture().rules == base.rules:
+            read = scene.workspace.graft(base, scene.workspace.capture(scope))
+            assert timeless(read) == timeless(made), "rules that were read anew and are the old ones decide the same"
         base = made
 
 

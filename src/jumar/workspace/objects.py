@@ -58,7 +58,7 @@ class Objects:
         forks.inherit(self._file)
 
     @contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
+    def using(self) -> Iterator[sqlite3.Connection]:
         """The connection, for this thread alone."""
         if self._inherited:
             raise errors.StoreUnavailable(
@@ -95,7 +95,7 @@ class Objects:
 
         Without `on_disk` a later write brings them to disk: for what a snapshot that is still to come will name.
         """
-        with self._using() as db:
+        with self.using() as db:
             rows = self._packed(dict(blobs))
             new = list(nodes)
             if not rows and not new:
@@ -119,7 +119,7 @@ class Objects:
 
     def put_parts(self, digest: bytes, size: int, parts: Sequence[bytes]) -> None:
         """Keep a large content of which the parts, named by their digests, are there already."""
-        with self._using() as db, database.transaction(db):
+        with self.using() as db, database.transaction(db):
             db.execute(SQL["add_blob"], (digest, size, packing.PARTS, b"".join(parts)))
 
     def put_snapshot(
@@ -136,7 +136,7 @@ class Objects:
         data = trees.pack_snapshot(snapshot)
         digest = trees.digest_of(data)
         row = (digest, snapshot.at, data)
-        with self._using() as db, database.transaction(db):
+        with self.using() as db, database.transaction(db):
             db.executemany(SQL["add_node"], nodes)
             db.execute(SQL["add_snapshot"], row)
             if cache is not None:
@@ -147,29 +147,21 @@ class Objects:
 
     def pin(self, digest: bytes, reason: str) -> None:
         """Keep a snapshot and all it names from being collected, for as long as the reason stands."""
-        with self._using() as db, database.transaction(db):
+        with self.using() as db, database.transaction(db):
             db.execute(SQL["add_pin"], (digest, reason))
 
     def unpin(self, digest: bytes, reason: str) -> None:
         """Take back a pin; one that is not there is taken for done."""
-        with self._using() as db, database.transaction(db):
+        with self.using() as db, database.transaction(db):
             db.execute(SQL["drop_pin"], (digest, reason))
 
     def _packed(self, blobs: dict[bytes, bytes]) -> list[tuple[bytes, int, int, bytes]]:
         """Rows for those contents that are not there yet; packed before the transaction, which others wait for."""
-        missing = self._missing(list(blobs))
+        missing = self.missing(list(blobs))
         if self._pack is None and missing:
             self._pack = packing.packer()
         pack = self._pack
         return [(digest, len(data := blobs[digest]), *pack(data)) for digest in missing] if pack is not None else []
-
-    def _missing(self, digests: list[bytes]) -> list[bytes]:
-        there: set[bytes] = set()
-        for at in range(0, len(digests), _ASKED_AT_ONCE):
-            asked = digests[at : at + _ASKED_AT_ONCE]
-            statement = SQL["blobs_there"].replace(":digests", ",".join("?" * len(asked)))
-            there.update(row[0] for row in self._db.execute(statement, asked))
-        return [digest for digest in digests if digest not in there]
 
     # --- Reading: everything is checked against its name. ------------------------------------------------------------
 
@@ -213,24 +205,37 @@ class Objects:
 
     def has_blob(self, digest: bytes) -> bool:
         """Whether a content is there; it is not read."""
-        with self._using():
-            return not self._missing([digest])
+        return not self.missing([digest])
+
+    def missing(self, digests: Sequence[bytes]) -> list[bytes]:
+        """Those contents that are not there, in the order given; none is read."""
+        there: set[bytes] = set()
+        for at in range(0, len(digests), _ASKED_AT_ONCE):
+            asked = digests[at : at + _ASKED_AT_ONCE]
+            statement = SQL["blobs_there"].replace(":digests", ",".join("?" * len(asked)))
+            with self.using() as db:
+                there.update(row[0] for row in db.execute(statement, asked))
+        return [digest for digest in digests if digest not in there]
+
+    def files(self) -> tuple[Path, ...]:
+        """The database file and what SQLite keeps beside it while it is open."""
+        return (self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal", "-shm")))
 
     def pins(self) -> set[tuple[bytes, str]]:
         """Every pin, as (digest, reason)."""
-        with self._using() as db:
+        with self.using() as db:
             return {(bytes(digest), reason) for digest, reason in db.execute(SQL["pins"])}
 
     def stat_rows(self, root: bytes) -> dict[bytes, bytes]:
         """What is known about a root's folders, packed, by their path; empty where nothing is."""
-        with self._using() as db:
+        with self.using() as db:
             return dict(db.execute(SQL["stat_rows"], (root,)))
 
     def _load(self, digest: bytes) -> Node:
         return trees.unpack_node(self.get_node(digest))
 
     def _row(self, statement: str, digest: bytes, what: str) -> tuple[bytes, ...]:
-        with self._using() as db:
+        with self.using() as db:
             row: tuple[bytes, ...] | None = db.execute(SQL[statement], (digest,)).fetchone()
         if row is None:
             raise errors.IntegrityError(f"the {what} {digest.hex()} is not in {self.path}")

@@ -46,3 +46,15 @@ ON CONFLICT (root_no, folder) DO UPDATE SET row = excluded.row;
 
 -- name: drop_stat_row
 DELETE FROM stat_cache WHERE root_no = ? AND folder = ?;
+
+-- name: restore_pins
+SELECT digest, reason FROM pins WHERE reason GLOB 'restore:*' ORDER BY reason;
+
+-- name: every_blob
+SELECT rowid, digest, packing, data FROM blobs WHERE rowid > ? ORDER BY rowid LIMIT 1;
+
+-- name: every_node
+SELECT rowid, digest, data FROM nodes WHERE rowid > ? ORDER BY rowid LIMIT 500;
+
+-- name: every_snapshot
+SELECT rowid, digest, data FROM snapshots WHERE rowid > ? ORDER BY rowid LIMIT 500;

@@ -40,6 +40,7 @@ from jumar.errors import RestoreFailed, WorkspaceConflict, WorkspaceError
 from jumar.workspace.applying import Applier
 from jumar.workspace.calls import FileCalls
 from jumar.workspace.folders import Folders
+from jumar.workspace.inspection import RESTORE_PIN
 from jumar.workspace.journal import Journal, Record, Stage
 from jumar.workspace.locking import WorkspaceLock
 from jumar.workspace.objects import Objects
@@ -271,7 +272,7 @@ def _explained() -> Iterator[None]:
 
 def _pin(name: str) -> str:
     """Why a safety snapshot is kept: a restore of this name was made from it on."""
-    return f"restore:{name}"
+    return RESTORE_PIN + name
 
 
 _WORK = (Verdict.WRITE, Verdict.DELETE)

@@ -18,6 +18,7 @@ from jumar.workspace import roots
 from jumar.workspace.calls import FileCalls
 from jumar.workspace.capturing import capture
 from jumar.workspace.collecting import Budget, Progress
+from jumar.workspace.inspection import Safety, safety_snapshots
 from jumar.workspace.locking import WorkspaceLock
 from jumar.workspace.materialising import materialise
 from jumar.workspace.objects import Objects
@@ -133,6 +134,10 @@ class Workspace:
     ) -> Report:
         """Put files back as planned, after looking again; see `Restorer.restore`."""
         return self._restorer.restore(plan, force=force, skip=skip, held=held)
+
+    def safety_snapshots(self) -> tuple[Safety, ...]:
+        """The files as they were before each restore of a workspace with these objects, the newest first."""
+        return safety_snapshots(self.objects)
 
     def recover(self) -> Recovered | None:
         """Take back, or finish, a restore that was cut off; None where none was.

@@ -1,0 +1,136 @@
+"""What `doctor` looks at in a workspace's objects: SQLite's own check, every object against its name, and the pins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from jumar.core import trees
+from jumar.core.store import Finding
+from jumar.core.trees import EntryKind
+from jumar.errors import IntegrityError, JumarError
+from jumar.workspace import packing
+from jumar.workspace.objects import SQL, Objects
+
+RESTORE_PIN = "restore:"  # with the name of a restore: why its safety snapshot is kept
+_MOST_LINES = 100  # of SQLite's own findings
+
+
+class Safety(Struct, frozen=True):
+    """The files as they were before a restore: its snapshot, the restore's own name, and when (ms since 1970)."""
+
+    digest: bytes
+    name: str
+    at: int
+    files: int
+
+
+class Inspection(Struct, frozen=True):
+    """What was looked at and what was found; `size` is what the objects take on disk, in bytes."""
+
+    contents: int
+    folders: int
+    snapshots: int
+    size: int
+    safety: tuple[Safety, ...]
+    findings: tuple[Finding, ...]
+
+
+def safety_snapshots(objects: Objects) -> tuple[Safety, ...]:
+    """The safety snapshots of all restores, the newest first; a damaged one is left out."""
+    found = []
+    with objects.using() as db:
+        pins = db.execute(SQL["restore_pins"]).fetchall()
+    for digest, reason in pins:
+        try:
+            snapshot = objects.get_snapshot(bytes(digest))
+        except IntegrityError:
+            continue
+        found.append(Safety(bytes(digest), reason.removeprefix(RESTORE_PIN), snapshot.at, snapshot.files))
+    return tuple(sorted(found, key=lambda each: (-each.at, each.name)))
+
+
+def inspect(objects: Objects) -> Inspection:
+    """Read every object once and report those that do not agree with their names, and snapshots that lack something."""
+    counts = {"blob": 0, "node": 0, "snapshot": 0}
+    findings = list(_own_check(objects))
+    try:
+        for kind, where in (("blob", "content"), ("node", "folder"), ("snapshot", "snapshot")):
+            findings += (Finding(where, what) for what in _damaged(objects, kind, counts))
+        findings += _lacking_snapshots(objects)
+    except JumarError as error:
+        findings.append(Finding("database", f"could not be read to the end ({error.what})"))
+    size = sum(each.stat().st_size for each in objects.files() if each.exists())
+    return Inspection(
+        counts["blob"], counts["node"], counts["snapshot"], size, safety_snapshots(objects), tuple(findings)
+    )
+
+
+def _own_check(objects: Objects) -> Iterator[Finding]:
+    try:
+        with objects.using() as db:
+            lines = [line for (line,) in db.execute(f"PRAGMA integrity_check({_MOST_LINES})")]
+    except JumarError as error:
+        lines = [error.what]
+    yield from (Finding("database", line) for line in lines if line != "ok")
+
+
+def _rows(objects: Objects, kind: str) -> Iterator[tuple[bytes, list[Any]]]:
+    """Every object of a kind, of which as few as can be are held in memory at once."""
+    last = 0
+    while True:
+        with objects.using() as db:
+            rows = db.execute(SQL[f"every_{kind}"], (last,)).fetchall()
+        if not rows:
+            return
+        yield from ((bytes(digest), stored) for _, digest, *stored in rows)
+        last = rows[-1][0]
+
+
+def _damaged(objects: Objects, kind: str, counts: dict[str, int]) -> Iterator[str]:
+    for digest, (*how, data) in _rows(objects, kind):
+        counts[kind] += 1
+        body = bytes(data)
+        if how and how[0] == packing.PARTS:
+            parts = [body[at : at + 32] for at in range(0, len(body), 32)]
+            if objects.missing(parts):
+                yield f"{digest.hex()} lacks a part"
+        elif not _agrees(digest, body, int(how[0]) if how else packing.PLAIN):
+            yield f"{digest.hex()} does not agree with its checksum"
+
+
+def _agrees(digest: bytes, body: bytes, how: int) -> bool:
+    try:
+        return trees.digest_of(packing.unpack(how, body)) == digest
+    except ValueError:
+        return False
+
+
+def _lacking_snapshots(objects: Objects) -> Iterator[Finding]:
+    whole: set[bytes] = set()
+    for digest, (data,) in _rows(objects, "snapshot"):
+        try:
+            lacking = _lacking(objects, trees.unpack_snapshot(bytes(data)).root, whole)
+        except IntegrityError as error:
+            lacking = error.what
+        if lacking:
+            yield Finding("snapshot", f"{digest.hex()} can't be given back whole: {lacking}")
+
+
+def _lacking(objects: Objects, node: bytes, whole: set[bytes]) -> str:
+    """What is wrong with the first thing below a folder that is not there; "" where all are."""
+    if node in whole:
+        return ""
+    entries = objects.load(node)
+    missing = objects.missing([each.digest for each in entries if each.kind is EntryKind.FILE and each.digest])
+    if missing:
+        return f"the content {missing[0].hex()} is not there"
+    for entry in entries:
+        if entry.kind is EntryKind.DIR and entry.digest:
+            found = _lacking(objects, entry.digest, whole)
+            if found:
+                return found
+    whole.add(node)
+    return ""
