@@ -149,9 +149,20 @@ class _Search:
         writes = [call.call_id for call in lying_open if call.effect is Effect.WRITE and call.attempt]
         if writes:
             return f"{_several(writes)} was being made"
-        if record.phase in _IN_DECISION and any(call.kind is CallKind.TOOL for call in lying_open):
+        if record.phase in _IN_DECISION and self._has_planned(version):
             return "the calls of a decision were being made"
         return None
+
+    def _has_planned(self, version: int) -> bool:
+        """Whether the newest decision of this version has calls that had not ended by then; the number of a call's turn
+        does not change, while the version that it began at is that of its newest attempt.
+        """
+        decided = [call for call in self._calls if call.kind is CallKind.DECISION and call.started_version <= version]
+        if not decided:
+            return False
+        last = decided[-1]
+        planned = [call for call in self._calls if call.kind is CallKind.TOOL and call.step == last.step]
+        return any(call.state not in ENDED or (call.ended_version or 0) > version for call in planned)
 
     def _nearest(self, before: int) -> str | None:
         """A hint that names the newest version before this one that would do."""
@@ -290,7 +301,7 @@ def _why_it_stands(call: CallRecord, compensates: bool | None) -> str | None:
 
 
 class Closing(Struct, frozen=True):
-    """The rows that go with the new head: what is no longer asked, and what will not be made."""
+    """The rows that go before the new head: what is no longer asked, and what will not be made."""
 
     withdraws: tuple[RequestRecord, ...] = ()
     changes: tuple[CallChange, ...] = ()

@@ -120,23 +120,17 @@ def _waiting(live: LiveRun, wait: Wait, rolled: Rolled) -> Flow[Rolled]:
 
 
 def _headed(live: LiveRun, intent: Intent, rolled: Rolled, *, goes_on: bool) -> Flow[Rolled]:
-    run_no = live.run.run_no
+    withdrawn = yield from _closed(live, intent)
     while True:
-        calls = yield from Load(lambda store: store.calls(run_no))
-        requests = yield from Load(lambda store: store.requests(run_no, unanswered=True))
         at = live.wall()
-        closed = closing(live.run.line, intent.target, calls, requests, at)
         event = EventRecord(EventKind.ROLLED_BACK, at, None, live.epoch, f"version {intent.target}")
         stays = goes_on or live.control == Control.CANCEL
         change = replace(
             _next(live),
             phase=intent.phase,
             step=intent.step,
-            changes=closed.changes,
-            frees=closed.frees,
             drops=(0,),
             events=(event,),
-            withdraws=tuple(each.request_id for each in closed.withdraws),
             head=Head(base=intent.target),
             after=_checkpoint(live, intent, at),
             ending=None if stays else Ending(status=Status.PAUSED),
@@ -144,7 +138,6 @@ def _headed(live: LiveRun, intent: Intent, rolled: Rolled, *, goes_on: bool) -> 
         if (yield from _write(live, change)) is not None:
             break
     log(INFO, live.run_id, None, "the run is back at version %d", intent.target)
-    withdrawn = tuple(dict.fromkeys(each.call_id for each in closed.withdraws))
     live.phase, live.step_index = intent.phase, intent.step
     live.defers = False
     run = yield from reread(live)
@@ -153,6 +146,21 @@ def _headed(live: LiveRun, intent: Intent, rolled: Rolled, *, goes_on: bool) -> 
         live.order(live.control)
         run = (yield from obey(live)).run
     return replace(rolled, run=run, over=True, withdrawn=withdrawn)
+
+
+def _closed(live: LiveRun, intent: Intent) -> Flow[tuple[str, ...]]:
+    """Close what will not be made, in an advance before the new head, which thereby leaves that end behind too; answers
+    the ids of the calls about which nothing is asked any more.
+    """
+    run_no = live.run.run_no
+    calls = yield from Load(lambda store: store.calls(run_no))
+    requests = yield from Load(lambda store: store.requests(run_no, unanswered=True))
+    closed = closing(live.run.line, intent.target, calls, requests, live.wall())
+    if closed.changes or closed.withdraws:
+        identifiers = tuple(each.request_id for each in closed.withdraws)
+        rows = {"changes": closed.changes, "frees": closed.frees, "withdraws": identifiers}
+        yield from _write(live, replace(_next(live), **rows))
+    return tuple(dict.fromkeys(each.call_id for each in closed.withdraws))
 
 
 def _checkpoint(live: LiveRun, intent: Intent, at: int) -> CheckpointRecord:
