@@ -33,6 +33,7 @@ class Script:
         for provider, check in CHECKS.items():
             check(view.messages(provider))
         assert [turn.index for turn in view.history] == list(range(1, view.step_index))
+        assert (view.brief is None) == (not view.recovered)
         decision = self.decisions[view.step_index - 1]
         return decision(view) if callable(decision) else decision
 

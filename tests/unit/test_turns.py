@@ -14,7 +14,7 @@ from jumar.core.decisions import written
 from jumar.core.phases import check_path
 from jumar.core.records import CallRecord, Failure
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Phase
-from jumar.core.turns import brief_text, grouped, refusals, to_ready, turn_number, turn_of, turn_path, verdict_of
+from jumar.core.turns import grouped, refusals, to_ready, turn_number, turn_of, turn_path, verdict_of
 from jumar.errors import IntegrityError
 
 FAILURE = Failure("ValueError", "no such file", ErrorClass.PERMANENT, hint="Look elsewhere.")
@@ -145,27 +145,3 @@ def test_a_call_without_a_result_is_told_for_what_it_is(state: CallState, effect
 def test_a_call_that_happened_and_whose_result_is_lost_is_told_as_done() -> None:
     error = told(CallState.SUCCEEDED, failure=FAILURE)
     assert error == "the call happened, but its result could not be recorded: ValueError: no such file. Look elsewhere."
-
-
-# --- The brief. ------------------------------------------------------------------------------------------------------
-
-
-def test_a_brief_counts_the_turns_that_are_not_to_be_repeated() -> None:
-    assert "Nothing was decided" in brief_text(0, ())
-    assert "Turn 1 is recorded with its results" in brief_text(1, ())
-    assert "Turns 1 to 12 are recorded with their results" in brief_text(12, ())
-
-
-def test_a_brief_tells_how_each_doubt_ended() -> None:
-    found = row(2, CallKind.TOOL, "send", CallState.UNCERTAIN, effect=Effect.EXTERNAL)
-    ends = [
-        replace(found, state=CallState.SUCCEEDED),
-        replace(found, state=CallState.SUCCEEDED, attempt=2),
-        replace(found, state=CallState.FAILED, failure=FAILURE),
-    ]
-    lines = brief_text(3, [(found, ended) for ended in ends]).splitlines()[1:]
-    assert [line.partition("; ")[2] for line in lines] == [
-        "it had, and it is recorded.",
-        "it was sent again, and its result is recorded.",
-        "it came to this: ValueError: no such file. Look elsewhere.",
-    ]

@@ -56,14 +56,18 @@ def outside(text: Any, most: int) -> str:
 
 
 def path_text(text: str) -> str:
-    """The name of a file."""
-    return outside(text, NAME)
+    """The name of a file; of a long one its end."""
+    return _end(text, NAME)
 
 
 def id_text(call: CallRecord) -> str:
     """A call's id; of a long one its end."""
-    name = outside(call.call_id, 10_000)
-    return name if len(name) <= ID else f"…{name[1 - ID :]}"
+    return _end(call.call_id, ID)
+
+
+def _end(text: str, most: int) -> str:
+    clean = outside(text, 10_000)
+    return clean if len(clean) <= most else f"…{clean[1 - most :]}"
 
 
 def args_text(facts: Facts, call: CallRecord) -> str:

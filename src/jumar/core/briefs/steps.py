@@ -54,6 +54,8 @@ def _grouped(calls: Iterable[CallRecord]) -> tuple[list[Step], str | None]:
     steps: dict[str, Step] = {}
     last = None
     for call in calls:
+        if call.kind is CallKind.COMPENSATION:
+            continue
         part = call.step.partition(".")[0]
         last = part if part and ":" not in part else None
         if last is not None:
