@@ -1,4 +1,4 @@
-"""Draws the state tables of `jumar.core` as Mermaid diagrams into docs/architecture.md.
+"""Draws the tables of `jumar.core` into docs/architecture.md: states as Mermaid diagrams, choices as tables.
 
 `python docs/diagrams.py` rewrites what stands between the marks; a test checks that nothing is out of date.
 """
@@ -12,10 +12,12 @@ from typing import Any
 
 from jumar.core.call_states import CALL_STATES
 from jumar.core.phases import PHASES, STATUSES
-from jumar.core.states import Effect
+from jumar.core.states import Effect, ErrorClass
+from jumar.core.strategies import STRATEGIES
 from jumar.core.uncertain import JUDGEMENTS, RESOLUTION, Ended
 
 PAGE = Path(__file__).with_name("architecture.md")
+EFFECTS = (Effect.READ, Effect.WRITE, Effect.IDEMPOTENT, Effect.EXTERNAL)
 
 
 def state_diagram(table: Mapping[Any, Iterable[Any]]) -> str:
@@ -29,16 +31,20 @@ def state_diagram(table: Mapping[Any, Iterable[Any]]) -> str:
 
 def judgement_table() -> str:
     """How an attempt's end is judged, by effect."""
-    effects = (Effect.READ, Effect.IDEMPOTENT, Effect.EXTERNAL)
-    lines = [
-        "| how the attempt ended | " + " | ".join(effect.label for effect in effects) + " |",
-        "|---|" + "---|" * len(effects),
-    ]
-    for ended in Ended:
-        cells = " | ".join(JUDGEMENTS[effect][ended].value for effect in effects)
-        lines.append(f"| {ended.value} | {cells} |")
-    cells = " | ".join(RESOLUTION[effect].value for effect in effects)
-    lines.append(f"| **left uncertain** | {cells} |")
+    rows = {ended.value: [JUDGEMENTS[effect][ended].value for effect in EFFECTS] for ended in Ended}
+    rows["**left uncertain**"] = [RESOLUTION[effect].value for effect in EFFECTS]
+    return _by_effect("how the attempt ended", rows)
+
+
+def strategy_table() -> str:
+    """What is done about a call's failure, by effect and class of error."""
+    rows = {each.label: [STRATEGIES[effect][each].label for effect in EFFECTS] for each in ErrorClass}
+    return _by_effect("the failure is", rows)
+
+
+def _by_effect(what: str, rows: Mapping[str, Iterable[str]]) -> str:
+    lines = [f"| {what} | " + " | ".join(effect.label for effect in EFFECTS) + " |", "|---|" + "---|" * len(EFFECTS)]
+    lines.extend(f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items())
     return "\n".join(lines)
 
 
@@ -49,6 +55,7 @@ def drawings() -> dict[str, str]:
         "phases": state_diagram(PHASES),
         "calls": state_diagram(CALL_STATES),
         "judgements": judgement_table(),
+        "strategies": strategy_table(),
     }
 
 
