@@ -393,5 +393,5 @@ def test_writes_whose_files_cannot_be_named_are_counted() -> None:
     facts = Facts(run_record(), calls.made, files={1: ("a", "b")})
     brief = brief_of(facts)
     assert (brief.files_changed, brief.unnamed_changes) == (("a", "b"), 1)
-    assert "1 write changed files whose names cannot be told here." in brief.prose
-    assert "另有 1 次写操作改动了文件，但在这里无法给出文件名。" in brief_of(facts, "zh").prose
+    assert "1 write may have changed files whose names cannot be told here." in brief.prose
+    assert "另有 1 次写操作可能改动了文件，但在这里无法给出文件名。" in brief_of(facts, "zh").prose

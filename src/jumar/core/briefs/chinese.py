@@ -91,7 +91,7 @@ class Chinese:
         return f"{what}：{'、'.join(map(self._quoted, names))}{f'，另有 {missing} 个未列出' if missing else ''}。"
 
     def unnamed(self, count: int) -> str:
-        return f"另有 {count} 次写操作改动了文件，但在这里无法给出文件名。"
+        return f"另有 {count} 次写操作可能改动了文件，但在这里无法给出文件名。"
 
     def error(self, error: Trouble) -> str:
         where = f"（调用 {error.call_id}）" if error.call_id else ""

@@ -88,8 +88,8 @@ class English:
         return f"{what}: {', '.join(map(self._quoted, names))}{f' and {missing} more' if missing else ''}."
 
     def unnamed(self, count: int) -> str:
-        calls = "1 write changed" if count == 1 else f"{count} writes changed"
-        return f"{calls} files whose names cannot be told here."
+        calls = "1 write" if count == 1 else f"{count} writes"
+        return f"{calls} may have changed files whose names cannot be told here."
 
     def error(self, error: Trouble) -> str:
         where = f" in call {error.call_id}" if error.call_id else ""

@@ -86,8 +86,8 @@ def brief_of(facts: Facts, lang: str = "en") -> Brief:
 
 
 def _changed_files(facts: Facts) -> tuple[list[str], int]:
-    """The paths that write calls changed, in the order in which they were first changed, and how many calls changed
-    files whose paths cannot be told.
+    """The paths that write calls changed, in the order in which they were first changed, and how many calls may have
+    changed files whose paths cannot be told.
     """
     paths: dict[str, None] = {}
     unnamed = 0

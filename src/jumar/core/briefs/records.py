@@ -90,7 +90,7 @@ class Brief(Struct, frozen=True):
 
     `unit` is `step`, or `turn` for a loop agent.  `step_number` (from 1) is the one to go on with and `step_name` its
     name, where it has one.  `planned` is empty where nothing was planned.  `files_changed` are the paths that write
-    calls changed (`unnamed_changes` counts such calls whose paths cannot be told here) and `files_to_change` those of
+    calls changed (`unnamed_changes` counts writes whose paths cannot be told here) and `files_to_change` those of
     the plan that none has changed yet.  `standing` is what was done outside and cannot be taken back.  `recoveries`
     counts how often the run was taken up, and `rolled_back_to` is the version that it was last rolled back to.
 
