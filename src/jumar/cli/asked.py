@@ -26,6 +26,8 @@ def question(asked: WaitingOn) -> str:
         original = original_of(asked.call_id)
         if not asked.attempt:
             return f"another run counts on what {original} did: undo it all the same, or leave it as it is?"
+        if asked.state == "UNCERTAIN":
+            return f"nobody knows whether {original} was undone: undo it again, or leave it as it is?"
         return f"{original} could not be undone: again, or leave it as it is?"
     return f"{asked.call_id} asks: {asked.question}" if asked.question else f"{asked.call_id} needs an answer"
 

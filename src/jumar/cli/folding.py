@@ -27,8 +27,8 @@ class Fold(Generic[T]):
 
 
 def stands_out(call: CallView) -> bool:
-    """Whether somebody may look for this call: it failed, waits, is under way, or nobody knows how it ended; or it stands
-    although a rollback left it behind.
+    """Whether somebody may look for this call: it failed, waits, is under way, or nobody knows how it ended; or a
+    rollback left it behind and it stands all the same.
     """
     return call.leftover or (call.state not in _SETTLED and not call.left_behind)
 

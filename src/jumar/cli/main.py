@@ -15,7 +15,8 @@ from jumar.cli.commands.answering import answer, approve, reject, resolve
 from jumar.cli.commands.comparing import diff
 from jumar.cli.commands.demo import demo
 from jumar.cli.commands.driving import resume, run
-from jumar.cli.commands.looking import requests, runs, show, trace
+from jumar.cli.commands.looking import brief, requests, runs, show, trace
+from jumar.cli.commands.recovering import fork, rollback
 from jumar.cli.commands.steering import cancel, pause
 from jumar.cli.commands.storing import doctor, store
 from jumar.cli.groups import Commands
@@ -49,9 +50,9 @@ def cli() -> None:
 
 for _command in (
     *(demo, run, resume),
-    *(runs, requests, show, trace, diff),
+    *(runs, requests, show, trace, brief, diff),
     *(approve, reject, answer, resolve),
-    *(pause, cancel),
+    *(pause, cancel, rollback, fork),
     *(doctor, store),
 ):
     cli.add_command(_command)

@@ -9,9 +9,9 @@ import click
 
 from jumar.cli import exits
 from jumar.cli.options import Options
-from jumar.errors import JumarError, UsageError
+from jumar.errors import JumarError, RestoreFailed, UsageError, WorkspaceConflict
 
-_COMMAND = re.compile(r"`jumar (show|resume|cancel|pause|runs|requests|doctor)( RUN)?`")
+_COMMAND = re.compile(r"`jumar (show|resume|cancel|pause|runs|requests|doctor)( RUN( --all)?)?`")
 _LABELS = ("what happened", "safe now", "next")
 _STYLES = ("bold red", "green", "cyan")
 
@@ -53,7 +53,10 @@ def tell(error: JumarError, options: Options, what: str | None = None) -> None:
     """
     hint = _typed_out(error.hint, options)
     if options.json:
-        write_json({"error": {"code": error.code, "what": error.what, "safe": error.safe, "hint": hint}})
+        told: dict[str, Any] = {"code": error.code, "what": error.what, "safe": error.safe, "hint": hint}
+        if isinstance(error, (WorkspaceConflict, RestoreFailed)):
+            told["paths"] = error.paths
+        write_json({"error": told})
     print_three(what or error.what, error.safe, hint)
 
 
@@ -69,6 +72,8 @@ def _typed_out(hint: str, options: Options) -> str:
         words = [found[1]]
         if found[2]:
             words.append(options.run or "RUN")
+        if found[3]:
+            words.append("--all")
         return f"`{options.command(*words, app=found[1] == 'resume')}`"
 
     return _COMMAND.sub(typed, hint)

@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 
 class WaitingOn(Struct, frozen=True):
-    """Something a run waits for: which call, what is asked (`resolve`, `approval`, `ask`), about which attempt, since
-    when (ms since 1970).
+    """Something a run waits for: which call, what is asked (`resolve`, `approval`, `ask`, `undo`), about which attempt,
+    since when (ms since 1970).
 
     `args` are the arguments that a call of `tool` was made, or is to be made, with.  A question has its text, its
     `choices` where the answer is one of them, and `expires_at` (ms since 1970) where a default is taken then.
@@ -28,7 +28,8 @@ class WaitingOn(Struct, frozen=True):
 
     `reason` is the exception that its last attempt ended with, as `TYPE: MESSAGE`; None where its process died, or
     there was no attempt yet.  `probed` is what the tool's probe said last about that attempt (`Unknown`, `NotHappened`,
-    `timed out`, `raised TYPE`, `answered no verdict`), and `probed_at` when (ms since 1970, 0 for never).
+    `timed out`, `raised TYPE`, `answered no verdict`), and `probed_at` when (ms since 1970, 0 for never).  `state` is
+    how the call stands: where it is UNCERTAIN, it may have happened.
     """
 
     call_id: str
@@ -46,6 +47,7 @@ class WaitingOn(Struct, frozen=True):
     reason: str | None = None
     probed: str | None = None
     probed_at: int = 0
+    state: str = ""
 
     def needs_nobody(self, wake_at: int | None) -> bool:
         """Whether the probe has said that the call did not happen, so that the run, which waits until `wake_at`, goes
@@ -249,7 +251,7 @@ class Rollback(Struct, frozen=True):
     """What a rollback did, or (`dry_run`) would do.
 
     It goes back to version `target`, the one of `checkpoint`; where the checkpoints at the versions `damaged` could not
-    be read, that is an older one than was asked for.  `version` is where the run stands now, and `status` how.  `report`
+    be read, that is an older one than was asked for.  `version` is where the run stands now, `status` how.  `report`
     tells what became of each file, None where the run has none.  `undone` are the ids of calls that were undone, in
     that order, `not_undone` those that stand; about the `withdrawn` nothing is asked any more.  Where the run waits in
     the middle of the rollback, `waiting_on` is what somebody has to say.

@@ -160,6 +160,7 @@ def asked_for(request: RequestRecord, call: CallRecord, store: Store, run: RunRe
         _failure(call),
         None if probed is None else probed.detail,
         0 if probed is None else probed.at,
+        call.state.name,
     )
 
 

@@ -74,7 +74,9 @@ def run(options: Options, agent: str, given: str, task: str | None) -> int:
 @click.option(
     "--strategy",
     type=click.Choice(["auto", "retry", "rollback", "forward"]),
-    help="What is done about a run that failed; auto, the default, chooses by what it failed with.",
+    default="auto",
+    show_default=True,
+    help="What is done about a run that failed; auto chooses by what it failed with.",
 )
 @with_store
 @with_app
@@ -82,7 +84,7 @@ def run(options: Options, agent: str, given: str, task: str | None) -> int:
 @with_config
 @with_json
 @click.pass_obj
-def resume(options: Options, run: str | None, due: bool, limit: int | None, no_wait: bool, strategy: str | None) -> int:
+def resume(options: Options, run: str | None, due: bool, limit: int | None, no_wait: bool, strategy: str) -> int:
     """Take a run over and drive it on from its last recorded fact.
 
     Waits until the lease of the process that held it has run out. A paused run goes on; so does one that was being
@@ -100,7 +102,7 @@ def resume(options: Options, run: str | None, due: bool, limit: int | None, no_w
         raise UsageError("--limit goes with --due", hint="Leave it out, or resume what is due.")
     if due and no_wait:
         raise UsageError("--no-wait goes with RUN", hint="Leave it out: with --due nothing is waited for.")
-    if due and strategy is not None:
+    if due and strategy != "auto":
         raise UsageError("--strategy goes with RUN", hint="Leave it out: with --due no failed run is taken up.")
     if due and options.workspace is not None:
         raise UsageError("--workspace goes with RUN", hint="Leave it out: each run works on its own files.")
@@ -118,8 +120,7 @@ def resume(options: Options, run: str | None, due: bool, limit: int | None, no_w
         told = f"resuming run {options.run}"
         with _driving(harness, run_id, options), prints_aside(options), Progress(told) as progress:
             waiting = _tells(progress, harness, run_id)
-            chosen = {} if strategy is None else {"strategy": strategy}
-            result = harness.resume(run_id, wait=not no_wait, waiting=waiting, **chosen)
+            result = harness.resume(run_id, strategy=strategy, wait=not no_wait, waiting=waiting)
         return _ended(harness, result, options)
 
 

@@ -1,4 +1,4 @@
-"""`runs`, `requests`, `show` and `trace`: look, and change nothing."""
+"""`runs`, `requests`, `show`, `trace` and `brief`: look, and change nothing."""
 
 from __future__ import annotations
 
@@ -103,4 +103,35 @@ def trace(options: Options, run: str) -> int:
     from jumar.cli.tables import print_trace
 
     print_trace(out(), run_id, lines)
+    return DONE
+
+
+@click.command(short_help="Tell what happened in a run so far, for whoever goes on with it.")
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="The language: English or Chinese."
+)
+@with_store
+@with_app
+@with_json
+@click.pass_obj
+def brief(options: Options, run: str, lang: str) -> int:
+    """Tell what happened in a run so far, as an agent is told that goes on with it.
+
+    What is done and is not to be done again, what is still to do, what went wrong last, what cannot be undone, and with
+    which step to go on.
+    """
+    with opened(options) as harness:
+        run_id = harness.find(run)
+        options.run = short_id(harness, run_id)
+        told = harness.brief(run_id, lang)
+    if options.json:
+        write_json(told)
+        return DONE
+    from jumar.cli.screen import out
+
+    screen = out()
+    for line in told.prose.splitlines():
+        for part in screen.wrapped(screen.clean(line), screen.width):
+            screen.print(part)
     return DONE
