@@ -34,6 +34,13 @@ class TestModel(StoreConformance):
         return ModelStore(lease_now)
 
 
+def test_no_part_of_the_suite_hides_a_name_of_another() -> None:
+    """A sentence that two parts begin alike would be tried once, for one of them."""
+    names = [name for part in StoreConformance.__mro__[1:-2] for name in vars(part) if not name.startswith("__")]
+    assert {name for name in names if names.count(name) > 1} == set()
+    assert len([name for name in names if name.startswith("test_")]) > 250
+
+
 LOADED = """
 import json, sys
 import jumar, jumar.testing

@@ -25,7 +25,7 @@ _PARTS = [
     f"jumar.testing.conformance_{part}"
     for part in (
         *("scene", "suite", "claiming", "resuming", "advancing", "identities", "leaving", "operators", "batches"),
-        *("reading", "looking"),
+        *("reading", "looking", "holding", "undoing", "rolling_back", "forking"),
     )
 ]
 pytest.register_assert_rewrite(*(part for part in _PARTS if part not in sys.modules))
@@ -33,12 +33,16 @@ pytest.register_assert_rewrite(*(part for part in _PARTS if part not in sys.modu
 from jumar.testing.conformance_advancing import Advancing, CallsOfAdvances  # noqa: E402
 from jumar.testing.conformance_batches import Batches, ReadingBack  # noqa: E402
 from jumar.testing.conformance_claiming import Claiming, Creating, Renewing  # noqa: E402
+from jumar.testing.conformance_forking import Forking, ForksOfForks  # noqa: E402
+from jumar.testing.conformance_holding import HoldingPaths, KeepingPaths  # noqa: E402
 from jumar.testing.conformance_identities import KeepingNames, TakingNames  # noqa: E402
 from jumar.testing.conformance_leaving import Answering, Leaving  # noqa: E402
 from jumar.testing.conformance_looking import Due, OneCall, OpenRequests  # noqa: E402
 from jumar.testing.conformance_operators import Ordering, Settling  # noqa: E402
 from jumar.testing.conformance_reading import Care, Checkpoints, Rows, Runs  # noqa: E402
 from jumar.testing.conformance_resuming import OpenDecisions, Resuming  # noqa: E402
+from jumar.testing.conformance_rolling_back import BeginningRollbacks, EndingRollbacks, Withdrawing  # noqa: E402
+from jumar.testing.conformance_undoing import Sharing, Undoing  # noqa: E402
 
 __all__ = ["StoreConformance"]
 
@@ -53,6 +57,15 @@ class StoreConformance(
     CallsOfAdvances,
     TakingNames,
     KeepingNames,
+    Undoing,
+    Sharing,
+    HoldingPaths,
+    KeepingPaths,
+    BeginningRollbacks,
+    EndingRollbacks,
+    Withdrawing,
+    Forking,
+    ForksOfForks,
     Leaving,
     Answering,
     Ordering,

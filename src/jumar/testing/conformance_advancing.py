@@ -86,7 +86,7 @@ class Advancing(Suite):
     def test_another_version_advances_nothing(self, scene: Scene, version: int) -> None:
         self._refused(scene, Guard.VERSION, version=version)
 
-    def test_an_unknown_run_is_not_found(self, scene: Scene) -> None:
+    def test_an_advance_of_an_unknown_run_is_not_found(self, scene: Scene) -> None:
         self._refused(scene, Guard.NOT_FOUND, run_no=999)
 
     def test_an_expired_lease_advances_nothing(self, scene: Scene) -> None:

@@ -29,11 +29,13 @@ class Creating(Suite):
 
     def test_a_new_run_keeps_what_it_was_given(self, scene: Scene) -> None:
         given = scene.create(agent="repair", agent_version="7", task="fix", phase=Phase.READY_TO_DECIDE, at=AT + 5)
+        given = replace(given, workspace="/srv/site")
         ack = scene.ack(given)
         run = scene.named(given.run_id)
         assert (ack.run_no, ack.version, ack.epoch) == (run.run_no, 0, 0)
         assert (run.agent, run.agent_version, run.task, run.phase) == ("repair", "7", "fix", Phase.READY_TO_DECIDE)
-        assert (run.created_at, run.updated_at) == (AT + 5, AT + 5)
+        assert (run.created_at, run.updated_at, run.workspace) == (AT + 5, AT + 5, "/srv/site")
+        assert (run.line, run.intent, run.origin, run.forked_from) == ((), None, None, None)
         assert scene.store.artifact(run.run_no, given.input.digest) == given.input.data
 
     def test_an_id_that_is_taken_is_refused_and_the_run_that_has_it_stays(self, scene: Scene) -> None:
@@ -96,7 +98,7 @@ class Claiming(Suite):
         scene.refusal(scene.claim(run, "bob"))
         assert scene.again(run).epoch == 1
 
-    def test_an_unknown_run_is_not_found(self, scene: Scene) -> None:
+    def test_a_claim_of_an_unknown_run_is_not_found(self, scene: Scene) -> None:
         assert scene.refusal(scene.claim(scene.new_id())) is Guard.NOT_FOUND
 
     @pytest.mark.parametrize("status", sorted(FINAL), ids=lambda status: status.label)

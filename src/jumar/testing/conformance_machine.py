@@ -1,8 +1,8 @@
 """A store against its model: the same random changes to both, and every answer and every row must be equal.
 
-Two owners create, claim, advance, leave and renew, and somebody answers and orders, with what they know of a run now
-or knew some time ago (`conformance_draws`); the lease clock moves only where a step moves it, and the host may be
-restarted.  Hypothesis draws the steps, prints what repeats a failure, and shortens it.
+Two owners create, claim, advance, leave, renew, roll back and fork, and somebody answers and orders, with what they
+know of a run now or knew some time ago (`conformance_draws`); the lease clock moves only where a step moves it, and
+the host may be restarted.  Hypothesis draws the steps, prints what repeats a failure, and shortens it.
 
 A subclass makes the store so that it reads its lease clock from the `Clock` it is given:
 
@@ -24,14 +24,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from jumar.core.changes import Ack, Advance, Answer, Change, Claimed, Create, Outcome, Refusal, Renew
-from jumar.core.records import IdentityRecord, LeaseTime, RunRecord
+from jumar.core.changes import Ack, Advance, Answer, Change, Claimed, Create, Fork, Outcome, Refusal, Renew
+from jumar.core.records import HoldRecord, IdentityRecord, LeaseTime, RunRecord
 from jumar.core.states import CallKind, IdentityScope, Status
 from jumar.core.store import RunFilter, Store
-from jumar.testing.conformance_draws import KEYS, Draws
-from jumar.testing.conformance_scene import AT
+from jumar.testing.conformance_draws import KEYS, WORKSPACES
+from jumar.testing.conformance_draws_recovering import PATHS, RecoveringDraws
+from jumar.testing.conformance_scene import AT, named
 from jumar.testing.model import ModelStore
 
+_ARTIFACTS = (named(b"1"), named(b"2" * 3000), named(b'"fix the site"'))
 _Answer: TypeAlias = Outcome | Exception | None
 
 
@@ -55,7 +57,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.clock = Clock()
         self.model = ModelStore(self.clock.now)
         self.store = self.make_store(self.clock)
-        self.draws = Draws(self.model)
+        self.draws = RecoveringDraws(self.model)
         self.numbers: dict[int, int] = {}
 
     def make_store(self, clock: Clock) -> Store:
@@ -104,6 +106,31 @@ class StoreMachine(RuleBasedStateMachine):
     def lets_go(self, data: st.DataObject) -> None:
         """Whoever holds a run leaves it as it should."""
         self._both([self.draws.sound_leave(data)])
+
+    @precondition(lambda self: self.draws.held())
+    @rule(data=st.data())
+    def writes(self, data: st.DataObject) -> None:
+        """Whoever holds a run starts a write, or brings one to its next state."""
+        self._both([self.draws.write_on(data)])
+
+    @rule(data=st.data())
+    def rolls_back(self, data: st.DataObject) -> None:
+        """Somebody begins a rollback, and perhaps ends it at once."""
+        self._both([self.draws.rollback(data)])
+        at_once: bool = data.draw(st.booleans())
+        if at_once and self.draws.in_rollback():
+            self._both([self.draws.end_rollback(data)])
+
+    @precondition(lambda self: self.draws.in_rollback())
+    @rule(data=st.data())
+    def ends_a_rollback(self, data: st.DataObject) -> None:
+        """Whoever rolls a run back ends that."""
+        self._both([self.draws.end_rollback(data)])
+
+    @rule(data=st.data())
+    def forks(self, data: st.DataObject) -> None:
+        """Somebody makes a new run out of another one."""
+        self._both([self.draws.fork(data)])
 
     @precondition(lambda self: self.draws.asked())
     @rule(data=st.data())
@@ -171,6 +198,20 @@ class StoreMachine(RuleBasedStateMachine):
         for limit in (99, 2):
             assert self.store.open_requests(limit) == self.model.open_requests(limit)
 
+    @invariant()
+    def what_is_held_and_what_was_kept_is_equal(self) -> None:
+        """Paths of workspaces, and what a fork finds with the run it was made from."""
+        for workspace in WORKSPACES:
+            for path in PATHS:
+                theirs = [self._our_hold(held) for held in self.store.holds(workspace, path)]
+                assert sorted(theirs, key=str) == sorted(self.model.holds(workspace, path), key=str)
+        for ours, theirs_no in self.numbers.items():
+            assert self.store.last_snapshot(theirs_no) == self.model.last_snapshot(ours)
+            for seq in (1, 2):
+                assert self.store.shared(theirs_no, seq) == self.model.shared(ours, seq)
+            for artifact in _ARTIFACTS:
+                assert self.store.artifact(theirs_no, artifact.digest) == self.model.artifact(ours, artifact.digest)
+
     def _same_calls_and_names(self, theirs: int, ours: int) -> None:
         assert self.store.calls(theirs, 2) == self.model.calls(ours, 2)
         assert self.store.call(theirs, 1) == self.model.call(ours, 1)
@@ -191,7 +232,7 @@ class StoreMachine(RuleBasedStateMachine):
         ours = self.model.write(changes)
         theirs = self.store.write([self._for_store(change) for change in changes])
         for change, outcome in zip(changes, theirs, strict=True):
-            if isinstance(change, Create) and isinstance(outcome, Ack):
+            if isinstance(change, (Create, Fork)) and isinstance(outcome, Ack):
                 self._numbered(change)
         self._compare(theirs, ours)
         self.draws.remember()
@@ -203,7 +244,7 @@ class StoreMachine(RuleBasedStateMachine):
             if isinstance(their, Refusal) and isinstance(our, Refusal) and their.run is not None:
                 assert self._seen(their.run) == our.run
 
-    def _numbered(self, change: Create) -> None:
+    def _numbered(self, change: Create | Fork) -> None:
         """Stores number runs as they like; the model's number stands for theirs."""
         ours, theirs = self.model.run(change.run_id), self.store.run(change.run_id)
         assert ours is not None and theirs is not None
@@ -221,6 +262,8 @@ class StoreMachine(RuleBasedStateMachine):
                     for take in change.takes
                 ),
             )
+        if isinstance(change, Fork):
+            return replace(change, source_no=self.numbers[change.source_no])
         if isinstance(change, (Advance, Renew, Answer)):
             return replace(change, run_no=self.numbers[change.run_no])
         return change
@@ -234,6 +277,9 @@ class StoreMachine(RuleBasedStateMachine):
         if name is None or name.run_no == 0:  # nobody's
             return name
         return replace(name, run_no=self._our_number(name.run_no))
+
+    def _our_hold(self, held: HoldRecord) -> HoldRecord:
+        return replace(held, run_no=self._our_number(held.run_no))
 
     def _our_number(self, run_no: int) -> int:
         return next((ours for ours, theirs in self.numbers.items() if theirs == run_no), -1)

@@ -47,7 +47,7 @@ class Ordering(Suite):
         assert scene.refusal(scene.order(run, Control.CANCEL)) is Guard.ENDED
         assert scene.everything(run) == before
 
-    def test_an_unknown_run_is_not_found(self, scene: Scene) -> None:
+    def test_an_order_to_an_unknown_run_is_not_found(self, scene: Scene) -> None:
         assert scene.refusal(scene.order(scene.new_id(), Control.PAUSE)) is Guard.NOT_FOUND
 
     @pytest.mark.parametrize(("first", "second"), [(one, two) for one in _ORDERS for two in _ORDERS])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from jumar.core.changes import Create
 from jumar.core.checksums import checkpoint_agrees
 from jumar.core.records import CheckpointRecord, EventRecord
-from jumar.core.states import CallState, EventKind, Level, Phase, Status
+from jumar.core.states import CallState, EventKind, Level, Phase, Status, Storage
 from jumar.core.store import RunFilter
 from jumar.errors import StoreUnavailable
 from jumar.testing.conformance_advancing import laden
@@ -172,10 +172,14 @@ class Checkpoints(Suite):
             phase=Phase.VERIFYING,
             context=b"\x05" * 32,
             created_at=AT,
+            tree=b"\x06" * 32,
+            environment=b"\x07" * 32,
+            storage=Storage.HOT,
         )
         scene.ack(scene.advance(run, after=given))
         [kept] = scene.store.checkpoints(run.run_no)
         assert replace(kept, version=-1, checksum=b"") == given
+        assert None not in astuple(kept), "a field was added that this test does not set"
         assert (kept.version, len(kept.checksum)) == (1, 32)
         assert checkpoint_agrees(kept)
 
@@ -191,6 +195,22 @@ class Checkpoints(Suite):
         for name in ("one", "two", "three"):
             scene.ack(scene.advance(scene.again(run), after=CheckpointRecord(name, Level.STEP, "step-end")))
         assert [kept.name for kept in scene.store.checkpoints(run.run_no)] == ["one", "two", "three"]
+
+    def test_the_newest_snapshot_is_that_of_the_newest_checkpoint_with_a_tree(self, scene: Scene) -> None:
+        run = scene.running()
+        trees = {1: None, 2: b"\x02" * 32, 3: b"\x03" * 32, 4: None}
+        for version, tree in trees.items():
+            scene.ack(scene.advance(scene.again(run), after=CheckpointRecord("kept", Level.STEP, "manual", tree=tree)))
+            kept = scene.store.last_snapshot(run.run_no)
+            newest = {1: None, 4: 3}.get(version, version)
+            assert (None if kept is None else kept.version) == newest
+        assert kept == scene.store.checkpoints(run.run_no)[2]
+
+    def test_a_run_has_its_own_newest_snapshot(self, scene: Scene) -> None:
+        run, other = scene.running(), scene.running()
+        scene.ack(scene.advance(run, after=CheckpointRecord("kept", Level.STEP, "manual", tree=b"\x02" * 32)))
+        assert scene.store.last_snapshot(other.run_no) is None
+        assert scene.store.last_snapshot(999) is None
 
 
 class Care(Suite):

@@ -23,7 +23,10 @@ from jumar.core.changes import (
     Claimed,
     Create,
     Ending,
+    Fork,
     Guard,
+    Head,
+    Hold,
     Order,
     Outcome,
     Take,
@@ -50,6 +53,8 @@ from jumar.core.store import Store
 LONG = 600_000  # milliseconds of a lease that outlives any test
 AT = 1_900_000_000_000  # a wall-clock moment
 ANYTHING_UNFINISHED = mask(*CLAIMABLE)
+ANYTHING = mask(*Status)
+ROOT = "/srv/site"  # a workspace; no store looks at it
 
 # How a call is brought into a state by legal steps only.
 _WAYS: dict[CallState, tuple[CallState, ...]] = {
@@ -214,6 +219,44 @@ class Scene:
         held = self.store.identity(scope, run.run_no, key)
         return None if held is None else (held.run_id, held.call_seq)
 
+    def writing(self, run: RunRecord, *paths: bytes, seq: int = 1, workspace: str = ROOT, **fields: Any) -> Advance:
+        """An advance that starts a new write call which holds these paths."""
+        record = call(seq, CallState.STARTED, epoch=run.epoch, effect=Effect.WRITE)
+        holds = tuple(holding(seq, path, workspace) for path in paths)
+        return self.advance(run, **({"calls": (record,), "holds": holds} | fields))
+
+    def holders(self, path: bytes = b"", workspace: str = ROOT) -> list[tuple[bytes, str, int]]:
+        """Who holds a path, one above or one below it: (path, run id, call number)."""
+        return [(held.path, held.run_id, held.call_seq) for held in self.store.holds(workspace, path)]
+
+    def rollback(self, run: RunRecord, **fields: Any) -> Claim:
+        """A claim that begins a rollback of a run as it was read."""
+        given: dict[str, Any] = {
+            "statuses": ANYTHING,
+            "early": True,
+            "epoch": run.epoch,
+            "version": run.version,
+            "intent": b"{}",
+        }
+        return self.claim(run, **(given | fields))
+
+    def rolling_back(self, run: RunRecord | None = None, **fields: Any) -> RunRecord:
+        """A run in the middle of a rollback, under its owner's lease."""
+        return self.claimed(self.rollback(self.ended(Status.FAILED) if run is None else run, **fields)).run
+
+    def heading(self, run: RunRecord, base: int = 0, **fields: Any) -> Advance:
+        """An advance that ends a rollback with a new head."""
+        return self.advance(run, **({"head": Head(base=base), "drops": (0,)} | fields))
+
+    def fork(self, run: RunRecord, base: int = 0, **fields: Any) -> Fork:
+        """A new run out of this one as it was read."""
+        given: dict[str, Any] = {"run_id": self.new_id(), "phase": run.phase, "step": 0, "at": AT + 7}
+        return Fork(source_no=run.run_no, version=run.version, base=base, **(given | fields))
+
+    def findings_of_names(self) -> list[str]:
+        """What a check of the whole store found of names."""
+        return [found.where for found in self.store.inspect().findings if found.where.startswith("name ")]
+
     def call_in(self, run: RunRecord, state: CallState, seq: int = 1, **fields: Any) -> RunRecord:
         """Give a run a call that stands in this state; answers the run as it is then."""
         first, *rest = _WAYS.get(state, (state,))
@@ -265,6 +308,11 @@ def taking(seq: int, key: str, **fields: Any) -> Take:
     """The wish for the name of an action."""
     given: dict[str, Any] = {"scope": IdentityScope.STORE, "args_digest": hashlib.sha256(key.encode()).digest()}
     return Take(seq=seq, key=key, **(given | fields))
+
+
+def holding(seq: int, path: bytes, workspace: str = ROOT) -> Hold:
+    """The wish for a path."""
+    return Hold(seq=seq, workspace=workspace, path=path)
 
 
 def asking(request_id: str, seq: int = 1, attempt: int = 1) -> RequestRecord:

@@ -141,7 +141,7 @@ class ModelStore:
         try:
             run = forked(source, fork, len(self._runs) + 1, taken, there)
         except Refused as refused:
-            return Refusal(refused.guard, str(refused), source.record)
+            return Refusal(refused.guard, str(refused), there if refused.guard is Guard.EXISTS else source.record)
         self._runs.append(run)
         self._taken = taken
         return run.ack()
@@ -242,6 +242,19 @@ class ModelStore:
         """See `Store.identity`."""
         self._open()
         return self._taken.names.get((None if scope is IdentityScope.STORE else run_no, key))
+
+    def shared(self, run_no: int, seq: int) -> bool:
+        """See `Store.shared`."""
+        call, mine = self.call(run_no, seq), self._numbered(run_no)
+        others = [run for run in self._runs if run.record.run_no != run_no]
+        if call is not None and call.identity is not None and call.identity_scope is IdentityScope.STORE:
+            name = (call.identity, call.identity_scope, CallState.SUCCEEDED)
+            for other in others:
+                if any((each.identity, each.identity_scope, each.state) == name for each in other.calls.values()):
+                    return True
+        forks = [run for run in others if mine is not None and run.record.forked_from == mine.record.run_id]
+        copies = [copy for run in forks if (copy := run.calls.get(seq)) is not None]
+        return any(copy.state is CallState.SUCCEEDED and copy.epoch == 0 for copy in copies)
 
     def holds(self, workspace: str, path: bytes) -> list[HoldRecord]:
         """See `Store.holds`."""
