@@ -5,7 +5,8 @@ about speed or size.  Only ratios within one run mean anything; microseconds bel
 on, and no test ever asserts one.
 
 - floors.py, bare.py, loop_floors.py: the same rows and statements, without Jumar around them.
-- calls.py, concurrency.py, resuming.py, loops.py, writes.py, files.py, disk.py, importing.py: the measurements.
+- calls.py, concurrency.py, resuming.py, loops.py, disk.py, importing.py: the measurements.
+- writes.py, files.py, rollback.py: those about files.
 - measuring.py: blocks that take turns, medians and quartiles.
 - machine.py, report.py: the facts of the machine, and the table.
 """

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import calls, concurrency, disk, files, importing, loops, machine, report, resuming, writes
+from benchmarks import calls, concurrency, disk, files, importing, loops, machine, report, resuming, rollback, writes
 from benchmarks.measuring import Figure
 from benchmarks.sizes import FULL, QUICK, TINY, Sizes
 
@@ -28,6 +28,7 @@ ROWS: dict[str, Measure] = {
     "write-call": writes.measure_writes,
     "import": importing.measure_import,
     "files": files.measure_files,
+    "rollback-1000": rollback.measure_rollback,
 }
 
 

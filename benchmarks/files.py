@@ -77,6 +77,10 @@ class Git:
         self._run("add", "--all")
         return self._run("write-tree")
 
+    def check_out(self) -> None:
+        """Every file as it was last captured."""
+        self._run("checkout-index", "--all", "--force")
+
     def _run(self, *arguments: str) -> bytes:
         done = subprocess.run(["git", *arguments], env=self._environment, check=True, stdout=subprocess.PIPE)
         return done.stdout
@@ -124,14 +128,15 @@ def _again(workspace: Workspace, git: Git, paths: list[Path], sizes: Sizes, draw
         blocks, processor = Blocks(GIT, JUMAR), Processor()
         for number, side in enumerate(blocks.turns(sizes.snapshots)):
             if number % 2 == 0:
-                _change(draw.sample(paths, min(changed, len(paths))), b" x")
+                change(draw.sample(paths, min(changed, len(paths))), b" x")
             with blocks.timed(side, 1), processor.of(side):
                 capture[side]()
         figures.append(_compared(f"snapshot, {changed or 'none'} changed", budget, blocks, processor))
     return figures
 
 
-def _change(paths: list[Path], more: bytes) -> None:
+def change(paths: list[Path], more: bytes) -> None:
+    """Add to each of the files."""
     for path in paths:
         with path.open("ab") as file:
             file.write(more)
@@ -156,7 +161,7 @@ def _declared(workspace: Workspace, root: Path, paths: list[Path], sizes: Sizes)
     blocks = Blocks(JUMAR)
     scope = [os.fsencode(paths[0].relative_to(root))]
     for _ in blocks.turns(sizes.snapshots * 5):
-        _change(paths[:1], b" y")
+        change(paths[:1], b" y")
         with blocks.timed(JUMAR, 1):
             workspace.capture(scope)
     return _alone("snapshot of one declared path", 5.0, blocks)
@@ -167,7 +172,7 @@ def _restored(workspace: Workspace, paths: list[Path], sizes: Sizes, draw: rando
     known = workspace.capture()
     some = draw.sample(paths, min(sizes.restored, len(paths)))
     for _ in blocks.turns(sizes.restores):
-        _change(some, b" z")
+        change(some, b" z")
         now = workspace.capture()
         with blocks.timed(JUMAR, 1):
             workspace.restore(workspace.plan(known, now))

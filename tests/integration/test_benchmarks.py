@@ -38,6 +38,7 @@ ROWS = {
     "disk",
     "import",
     "files",
+    "rollback-1000",
 }
 CLOCKS = {"started_at", "ended_at"}
 
