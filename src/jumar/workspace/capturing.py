@@ -51,7 +51,8 @@ def capture(
     try:
         seen = os.fstat(here)
         rules = Frozen(frozen) if frozen is not None else None
-        scanner = Scanner(collector, rows, racy_from, seen.st_dev, own, given, rules, stamps_folders(root))
+        stamps = not scope and stamps_folders(root)  # which only a scan that knows folders from before asks for
+        scanner = Scanner(collector, rows, racy_from, seen.st_dev, own, given, rules, stamps)
         reach = Reach.of(scope) if scope else None
         if reach is None or reach.matched:
             digest = scanner.folder(here, b"", stat_of(seen), scanner.top)
