@@ -88,3 +88,28 @@ def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_configuration_that_is_shown_is_what_holds_without_one(tmp_path):
+    from jumar.core.triggers import DEFAULTS
+    from jumar.harness.config import read_triggers
+
+    page = (ROOT / "docs" / "triggers.md").read_text(encoding="utf-8")
+    path = tmp_path / "jumar.yaml"
+    path.write_text(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1], encoding="utf-8")
+    assert list(read_triggers(path).items()) == list(DEFAULTS.items())
+
+
+def test_every_configuration_that_a_page_shows_can_be_used(tmp_path):
+    from jumar.harness.config import read_triggers
+
+    shown = [
+        block
+        for page in PAGES
+        for block in re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+    assert len(shown) >= 2
+    for number, block in enumerate(shown):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(block, encoding="utf-8")
+        read_triggers(path)
