@@ -214,10 +214,13 @@ class Engine:
         """Order a run to pause or to end; where nobody drives it, do it at once.  Answers the run as it then stands."""
         yield from give_order(run_id, control, by, note)
         before = yield from self.record_of(run_id)
-        owner, sent_at = self.new_owner(), self.io.clock()
-        claimed = yield from claim_to_obey(run_id, control, owner, self.settings, wait=wait, waiting=waiting)
-        if not isinstance(claimed, Claimed):
+        owner = self.new_owner()
+        taken = yield from claim_to_obey(
+            run_id, control, owner, self.settings, self.io.clock, wait=wait, waiting=waiting
+        )
+        if not isinstance(taken, tuple):
             return (yield from self.record_of(run_id))
+        claimed, sent_at = taken
         if claimed.run.intent is not None:  # whose end is to be waited for; it obeys then
             return (yield from self._recovery().carried_out(claimed.run, owner, sent_at, waits=False, goes_on=False))[
                 0
@@ -257,7 +260,14 @@ class Engine:
                     ended = yield from drive(live, agent, faces(live), value)
             if ended is not None:
                 if ended.run.epoch == live.epoch:
-                    return ended
+                    returned = (yield from self._returned(live, ended.run, agent)) if live.returning else None
+                    if returned is None:
+                        return ended
+                    run, owner, sent_at = returned
+                    if run.status is not Status.RUNNING:
+                        return (yield from stored_end(agent, run))
+                    records, recovered = (yield from self._replayed(run, agent)), True
+                    continue
                 # It was left, and somebody has taken it up before its record was read again.
                 return (yield from stored_end(agent, ended.run))
             # The answer that the run was about to wait for is there: go through it again under the same lease.
@@ -276,6 +286,25 @@ class Engine:
         except EnvironmentDrifted:
             yield from release(live)
             raise
+
+    def _returned(self, live: LiveRun, run: RunRecord, agent: AgentPlan) -> Flow[tuple[RunRecord, str, int] | None]:
+        """Take a run that has failed back, where a call that it failed with says so: its row, its new owner, and from
+        when the lease may be trusted.  None where it stays as it is.
+        """
+        most = max((live.returning.get(seq, 0) for seq in run.failed_calls), default=0)
+        if run.status is not Status.FAILED or run.control or not most:
+            return None
+        owner, sent_at = self.new_owner(), self.io.clock()
+        recovery = self._recovery()
+        try:
+            claimed = yield from recovery.returning(run, owner, most)
+        except JumarError as error:
+            log(WARNING, run.run_id, None, "the run stays as it failed: %s", error.what)
+            return None
+        if claimed is None:
+            return None
+        rolled, sent_at = yield from recovery.carried_out(claimed.run, owner, sent_at, waits=agent.waits, goes_on=True)
+        return rolled.run, owner, sent_at
 
     def live(self, run: RunRecord, owner: str, records: list[CallRecord], sent_at: int, *, recovered: bool) -> LiveRun:
         """A run under a lease of this process; `records` are all its calls, or none where nothing is replayed."""

@@ -45,21 +45,24 @@ def claim_to_obey(
     control: Control,
     owner: str,
     settings: Settings,
+    clock: Callable[[], int],
     *,
     wait: bool,
     waiting: Callable[[float], None] | None,
-) -> Flow[Claimed | RunRecord]:
+) -> Flow[tuple[Claimed, int] | RunRecord]:
     """Claim a run that nobody drives, whatever it waits for.  A run under a live lease is left to its driver, and with
-    `wait` watched until it has obeyed or that lease has run out; `waiting` is told the seconds left of it.
+    `wait` watched until it has obeyed or that lease has run out; `waiting` is told the seconds left of it.  With the
+    claim comes the lease-clock millisecond when it was sent, from which the lease may be trusted.
     """
     while True:
         wall, _ = yield from Now()
         claim = Claim(
             run_id=run_id, owner=owner, ttl_ms=settings.ttl_ms, at=wall, statuses=_STATUSES[control], early=True
         )
+        sent_at = clock()
         outcome = yield from Commit(claim)
         if isinstance(outcome, Claimed):
-            return outcome
+            return outcome, sent_at
         assert isinstance(outcome, Refusal)
         if outcome.run is None:
             raise RunNotFound(f"there is no run {run_id}")
