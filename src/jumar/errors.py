@@ -183,7 +183,10 @@ class CannotReopen(Refused):
 
     code = "cannot-reopen"
     default_safe = "The run is FAILED as before; nothing was sent."
-    default_hint = "Start a new run for what is left; `jumar show RUN` lists what was done."
+    default_hint = (
+        "Go back to before that call with `jumar rollback RUN --to VERSION`, or let another run go on from there with "
+        "`jumar fork RUN --at VERSION`; `jumar show RUN` lists what was done, and the versions."
+    )
 
 
 class CannotRollBack(Refused):

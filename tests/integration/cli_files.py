@@ -14,10 +14,11 @@ import time
 from pathlib import Path
 
 from jumar import Harness, NotApplied
+from jumar.errors import CallFailed
 
 harness = Harness("sqlite:///runs.db", workspace="site")
 bare = Harness("sqlite:///runs.db")
-quick = Harness("sqlite:///runs.db", workspace="site", lease_ttl=2.0)
+quick = Harness("sqlite:///runs.db", workspace="site", lease_ttl=1.0)
 
 
 def tell(line):
@@ -70,6 +71,22 @@ def note(name: str, text: str) -> int:
     return Path("site", "conf", name).write_text(text)
 
 
+@quick.tool(effect="write", paths=["conf/{name}"])
+def scribble(name: str) -> str:
+    reached("held")
+    return name
+
+
+@quick.agent
+def scribbles(run, task):
+    return run.call(scribble, "a.ini")
+
+
+@quick.agent
+def notes(run, task):
+    return run.call(note, "a.ini", "by the other\\n")
+
+
 @quick.agent
 def rides(run, task):
     run.checkpoint("at home")
@@ -95,6 +112,20 @@ def travels(run, task):
     run.call(mail, "ana")
     run.call(book, "Oslo")
     return "there"
+
+
+@harness.tool(effect="read")
+def lose(page: str) -> str:
+    raise ValueError(f"there is no {page}")
+
+
+@harness.agent
+def acts_late(run, task):
+    try:
+        run.call(lose, "page")
+    except CallFailed as error:
+        run.call(mail, "ana")
+        raise RuntimeError("it is of no use") from error
 
 
 @harness.agent

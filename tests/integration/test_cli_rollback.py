@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,25 @@ def test_what_cannot_be_gone_back_to_is_refused_with_what_can(office: Office) ->
     refused(office.here("rollback", run, "--to", "before restart"), "was left behind by a rollback", code=4)
 
 
+def test_where_a_checkpoint_is_damaged_the_newest_sound_one_before_it_is_gone_back_to_and_that_is_said(
+    office: Office,
+) -> None:
+    run = office.begin("mends")
+    versions = [each["version"] for each in office.view(run)["checkpoints"]]
+    (home,) = [each["version"] for each in office.view(run)["checkpoints"] if each["trigger"] == "manual"]
+    with sqlite3.connect(office.folder / "runs.db") as connection:
+        connection.execute("UPDATE checkpoint SET step = 99 WHERE version = ?", (home,))
+    connection.close()
+    before = max(version for version in versions if version < home)
+    dry = office.here("rollback", run, "--to", "before restart", "--dry-run", "--json").json
+    assert (dry["target"], dry["damaged"]) == (before, [home])
+    done = office.here("rollback", run, "--to", "before restart")
+    assert done.code == 0
+    assert f"went     back to {before}, " in done.out
+    assert f"what was kept at {home} is damaged; this is the newest before it that is not" in done.out
+    refused(office.here("diff", run, str(home), *STORE), f"checkpoint {home} of run {run} is damaged", code=5)
+
+
 def test_ctrl_c_leaves_a_rollback_that_was_begun_and_says_how_it_is_finished(office: Office) -> None:
     run = office.begin("quick:rides")
     app = ("--app", "office:quick")
@@ -221,6 +241,16 @@ def test_a_failed_run_is_rolled_back_by_its_strategy_when_it_is_resumed(office: 
     assert office.view(run)["run"]["generation"] == 1
     refused(office.here("resume", run, "--strategy", "hope"), "'hope' is not one of")
     refused(office.here("resume", "--due", "--strategy", "retry"), "--strategy goes with RUN")
+
+
+def test_a_failed_run_that_acted_after_its_failure_is_pointed_to_a_rollback_and_a_fork(office: Office) -> None:
+    run = office.begin("acts_late", code=1)
+    done = office.here("resume", run, "--strategy", "retry")
+    refused(done, "mail.1 (external) was begun after it", code=4)
+    said = _words(done.err)
+    for command in ("rollback {} --to VERSION", "fork {} --at VERSION", "show {}"):
+        assert f"`jumar {command.format(run[-8:])}`" in said
+    assert office.sent() == ["mail ana"]
 
 
 def test_on_a_terminal_what_was_left_behind_is_dim(office: Office) -> None:

@@ -11,7 +11,7 @@ from jumar.cli.heading import json_text, usage_of
 from jumar.cli.screen import Screen, cells
 from jumar.cli.times import when
 from jumar.cli.tree import CallRow, FoldRow, StepRow
-from jumar.cli.words import answer_to, decided, found, is_turn, said
+from jumar.cli.words import answer_to, decided, found, holder_name, is_turn, said
 from jumar.harness.results import AnswerView, CallView, WaitingOn
 
 # The sign of a call by its kind, or by what repeating it would do; and the sign's style.
@@ -164,7 +164,7 @@ class Answers:
         if call.kind == "sleep" and isinstance(call.result, int):
             return f"{'sleeps' if call.result > self._now else 'slept'} until {when(call.result, self._now)}"
         holder = call.held_by
-        return f"waits for {holder.call_id} of run {holder.run_id[-8:]}" if holder is not None else "waits"
+        return f"waits for {holder_name(holder)}" if holder is not None else "waits"
 
     def _result(self, call: CallView, width: int) -> Text:
         text = Text()

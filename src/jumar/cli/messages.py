@@ -11,7 +11,10 @@ from jumar.cli import exits
 from jumar.cli.options import Options
 from jumar.errors import JumarError, RestoreFailed, UsageError, WorkspaceConflict
 
-_COMMAND = re.compile(r"`jumar (show|resume|cancel|pause|runs|requests|doctor)( RUN( --all)?)?`")
+_COMMAND = re.compile(
+    r"`jumar (show|resume|cancel|pause|runs|requests|doctor|rollback|fork)((?: RUN)?(?: [-A-Za-z]+)*)`"
+)
+_OF_CODE = ("resume", "rollback")  # which need the app
 _LABELS = ("what happened", "safe now", "next")
 _STYLES = ("bold red", "green", "cyan")
 
@@ -69,12 +72,8 @@ def _typed_out(hint: str, options: Options) -> str:
     """The hint with its commands as they are to be typed: the run's id for RUN where it is known, and the flags."""
 
     def typed(found: re.Match[str]) -> str:
-        words = [found[1]]
-        if found[2]:
-            words.append(options.run or "RUN")
-        if found[3]:
-            words.append("--all")
-        return f"`{options.command(*words, app=found[1] == 'resume')}`"
+        words = [(options.run or word) if word == "RUN" else word for word in found[2].split()]
+        return f"`{options.command(found[1], *words, app=found[1] in _OF_CODE)}`"
 
     return _COMMAND.sub(typed, hint)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jumar.cli.asked import is_settling, question
 from jumar.cli.progress import owner_name
 from jumar.cli.times import ago
-from jumar.cli.words import pending, rolling_back, to_be
+from jumar.cli.words import holder_name, pending, rolling_back, to_be
 from jumar.harness.results import CallView, HolderView, RunInfo, WaitingOn
 
 Note = tuple[str, str]  # text and style
@@ -67,7 +67,7 @@ def _waits(run: RunInfo, waits: Waits, now: int) -> str:
     if waits.sleeps:
         about = "sleeps"
     elif waits.holder is not None:
-        about = f"waits for {waits.holder.call_id} of run {waits.holder.run_id[-8:]}"
+        about = f"waits for {holder_name(waits.holder)}"
     elif waits.again is not None and waits.again.error_class == "rate-limited":
         about = f"rate-limited by {waits.again.call_id}"
     elif waits.again is not None:

@@ -104,9 +104,23 @@ def _until(options: Options, run: RunInfo, name: str, call: CallView | None, vie
         return NextStep(
             f"It waits until {when(run.wake_at, now)}, when {call.call_id} is tried again: {why} ({call.error})."
         )
+    if _is_about_files(run, name, call):
+        whose = "its files" if rolling_back(run) and call is None else "the files that it writes"
+        return NextStep(f"It waits{about} until {when(run.wake_at, now)}: somebody else is writing {whose}.")
     if call is not None and call.state == "AWAITING" and call.kind == "tool":
         return NextStep(f"It waited{about} for another call that does the same action; that one has ended.")
     return NextStep(f"It waits{about} until {when(run.wake_at, now)}.")
+
+
+def _is_about_files(run: RunInfo, name: str, call: CallView | None) -> bool:
+    """Whether a run waits because another call, another process or a body that outlived its timeout has the files: of
+    a call that is not begun there may be no record yet.
+    """
+    if run.workspace is None:
+        return False
+    if call is None:
+        return bool(name) or run.rolling_back_to is not None
+    return call.effect == "write" and call.error is None
 
 
 def _held(options: Options, run: RunInfo, call: CallView, holder: HolderView, now: int) -> NextStep:
@@ -119,9 +133,18 @@ def _held(options: Options, run: RunInfo, call: CallView, holder: HolderView, no
     again = (
         "is looked at again when it is resumed" if _has_come(run, now) else f"looks again at {when(run.wake_at, now)}"
     )
-    reason = (
-        f"It waits for another call that does the same as {call.call_id}: {holder.call_id} {where} {how}; it {again}."
-    )
+    if not holder.call_id:
+        reason = f"It waits for the files that {call.call_id} writes: a rollback {where} is under way; it {again}."
+    elif call.effect == "write":
+        reason = (
+            f"It waits for another call that writes the files of {call.call_id}: {holder.call_id} {where} {how}; it "
+            f"{again}."
+        )
+    else:
+        reason = (
+            f"It waits for another call that does the same as {call.call_id}: {holder.call_id} {where} {how}; it "
+            f"{again}."
+        )
     return NextStep(reason, (("look there", options.command("show", other, app=False)),))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from jumar.core.naming import undo_id
-from jumar.harness.results import AnswerView, CallView, RunInfo, TraceLine
+from jumar.harness.results import AnswerView, CallView, HolderView, RunInfo, TraceLine
 
 _EXPIRY = "expiry"  # who is said to have answered where a default was taken
 _MANY = 4000  # characters of a value that are looked at before it is cut
@@ -77,6 +77,11 @@ def _newest(call: CallView, answers: Sequence[AnswerView], verdicts: Sequence[st
 def original_of(call_id: str) -> str:
     """The id of the call that an undoing one is to undo."""
     return call_id.removesuffix(undo_id(""))
+
+
+def holder_name(holder: HolderView) -> str:
+    """Who holds what a call waits for: `pay.1 of run 89abcdef`."""
+    return f"{holder.call_id or 'a rollback'} of run {holder.run_id[-8:]}"
 
 
 # --- Orders. --------------------------------------------------------------------------------------------------------

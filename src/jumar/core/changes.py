@@ -308,7 +308,7 @@ class Refusal(Struct, frozen=True):
 
     def error(self) -> errors.JumarError:
         """The error a person sees for this refusal."""
-        return _ERRORS[self.guard](self.detail)
+        return _ERRORS[self.guard](self.detail, hint=_HINTS.get(self.guard))
 
 
 _ERRORS: dict[Guard, type[errors.JumarError]] = {
@@ -323,6 +323,13 @@ _ERRORS: dict[Guard, type[errors.JumarError]] = {
     Guard.NEWS: errors.IllegalTransition,
     Guard.ANSWERED: errors.IllegalTransition,
     Guard.HOLD: errors.WorkspaceBusy,
+}
+
+_HINTS = {
+    Guard.HOLD: (
+        "Wait until it has ended; where its process has gone, resume that run, which puts its files back "
+        "(`jumar runs` tells)."
+    )
 }
 
 Outcome: TypeAlias = Ack | Claimed | Refusal

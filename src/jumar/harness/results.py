@@ -108,7 +108,9 @@ def result_of(
 
 
 class HolderView(Struct, frozen=True):
-    """The call, perhaps of another run, that holds the identity which a call waits for."""
+    """The call, perhaps of another run, that holds the identity or the files which a call waits for; or, without a
+    `call_id`, a rollback of that run.
+    """
 
     run_id: str
     call_id: str
@@ -120,8 +122,8 @@ class CallView(Struct, frozen=True):
 
     Times are ms since 1970, `result` is the stored JSON, and `doubts` counts how often it was not known whether the
     call had happened.  `idempotency_key` is what the tool could hand to its service: the thing to search there for.
-    `held_by` is the call that this one waits for, because the two have one identity; `error_class` is the sort of its
-    failure (transient, rate-limited, permanent ...).
+    `held_by` is the call that this one waits for, because the two have one identity or write the same files;
+    `error_class` is the sort of its failure (transient, rate-limited, permanent ...).
 
     `before` and `after` are digests (in hex) of the files that a call may write, as they were then: equal where the
     files are equal, None where they are not known.  `left_behind` says that a rollback made the run go on from before

@@ -216,13 +216,25 @@ def run_view(run: RunRecord, store: Store, content_of: ContentOf = _unknown) -> 
     """A run with its calls, checkpoints, what it waits for and what was answered."""
     events = store.events(run.run_no)
     doubts = Counter(event.call_seq for event in events if event.kind is EventKind.CALL_UNCERTAIN)
+    held = {event.call_seq for event in events if event.kind is EventKind.FILES_HELD}
     output = _artifact(store, run, run.output_digest) if run.status in FINAL else None
     requests, calls = store.requests(run.run_no), store.calls(run.run_no)
     sent = _approved_arguments(requests)
     failed = frozenset(run.failed_calls if run.status is Status.FAILED else ())
     return RunView(
         run_info(run, store),
-        tuple(call_view(record, store, run, doubts[record.seq], sent.get(record.seq), content_of) for record in calls),
+        tuple(
+            call_view(
+                record,
+                store,
+                run,
+                doubts[record.seq],
+                sent.get(record.seq),
+                content_of,
+                files_held=record.seq in held,
+            )
+            for record in calls
+        ),
         tuple(checkpoint_view(record, run.line, content_of) for record in store.checkpoints(run.run_no)),
         tuple(waiting_on(run, store)),
         tuple(_event_line(event, {}) for event in events if event.kind is EventKind.TAKEN_OVER),
@@ -258,6 +270,8 @@ def call_view(
     doubts: int,
     sent: bytes | None = None,
     content_of: ContentOf = _unknown,
+    *,
+    files_held: bool = False,
 ) -> CallView:
     """One call, with its arguments and result as JSON; `sent` are those a person put in their place."""
     failure = record.failure
@@ -281,7 +295,7 @@ def call_view(
         record.ended_version,
         doubts,
         _key(run, record, sent),
-        _holder(record, store, run),
+        _holder_of_files(record, store, run) if files_held else _holder(record, store, run),
         None if failure is None else failure.error_class.label,
         _content(record.before, content_of),
         _content(record.after, content_of),
@@ -289,6 +303,19 @@ def call_view(
         bool(run.line) and not counts(run.line, record),
         bool(run.line) and is_leftover(run.line, record),
     )
+
+
+def _holder_of_files(record: CallRecord, store: Store, run: RunRecord) -> HolderView | None:
+    """Which call, or rollback, holds files that this one waits to write; None where none does, or several may."""
+    if record.state is not CallState.AWAITING or run.workspace is None:
+        return None
+    holds = {(each.run_no, each.call_seq): each for each in store.holds(run.workspace, b"")}
+    holds.pop((run.run_no, record.seq), None)
+    if len(holds) != 1:
+        return None
+    (held,) = holds.values()
+    call = store.call(held.run_no, held.call_seq)
+    return HolderView(held.run_id, "", "") if call is None else HolderView(held.run_id, call.call_id, call.state.name)
 
 
 def _content(snapshot: bytes | None, content_of: ContentOf) -> str | None:
