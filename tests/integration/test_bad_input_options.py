@@ -15,7 +15,6 @@ from tests.integration.agents_helpers import ids
 
 LATER_TOOL = {
     "budget": {"usd": 1},
-    "strategy": "rollback",
     "returns": "refs",
     "durability": "hot",
 }
@@ -30,15 +29,15 @@ def test_a_tools_option_of_a_later_version_is_refused(harness: Harness, option: 
         assert "Leave the option out" in caught.value.hint
 
 
-def test_what_undoes_a_call_is_refused(harness: Harness) -> None:
+def test_what_could_not_undo_a_call_is_refused(harness: Harness) -> None:
     @harness.tool(effect="external")
     def pay(cents: int) -> int:
         return cents
 
     with pytest.raises(UsageError, match="the compensation of pay takes"):
         pay.compensate(lambda receipt: None)
-    with pytest.raises(NotSupported, match=r"using\(strategy=.* is not in this version"):
-        pay.using(strategy="forward")  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match="strategy='backward' is not known"):
+        pay.using(strategy="backward")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_an_option_that_makes_no_sense_is_refused(harness: Harness, options: dic
         declare(harness, False, Script(), **options)
 
 
-@pytest.mark.parametrize("option", ["budget", "strategy", "durability"])
+@pytest.mark.parametrize("option", ["budget", "durability"])
 def test_an_option_of_a_later_version_is_refused_and_not_ignored(harness: Harness, option: str) -> None:
     with pytest.raises(NotSupported, match=option):
         harness.loop(tools=[], **{option: 5})

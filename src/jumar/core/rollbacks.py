@@ -231,6 +231,19 @@ def return_point(
     return max(found, default=0)
 
 
+def failures_left_behind(run: RunRecord, calls: Sequence[CallRecord], failed: int) -> int:
+    """How often the run went back from a failure of the same call as number `failed`."""
+    call = next((each for each in calls if each.seq == failed), None)
+    if call is None:
+        return 0
+    same = [each for each in calls if each.state is CallState.FAILED and _place(each) == _place(call)]
+    return sum(not counts(run.line, each) for each in same)
+
+
+def _place(call: CallRecord) -> tuple[str, str, str, bytes]:
+    return call.branch, call.step, call.tool, call.args_digest
+
+
 def _is_within(step: str, outer: str) -> bool:
     return step == outer or not outer or step.startswith(f"{outer}.")
 

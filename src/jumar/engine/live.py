@@ -77,6 +77,7 @@ class LiveRun:
         self.table = ReplayTable(*answering(run, records)) if run.line else ReplayTable(records)
         self.root = Branch("", self.table.branch(""))
         self.halt: Halt | None = None
+        self.returning: dict[int, int] = {}  # calls that failed and take the run back, and how often they may
         self.defers = False  # whether orders wait until a rollback is over
         self.lock = threading.Lock()
         self.context: dict[str, Any] = {}

@@ -20,7 +20,16 @@ from jumar.core.leases import seconds_left
 from jumar.core.lines import counts, is_doubtful, is_leftover, is_on_line, left_by
 from jumar.core.records import CallRecord, CheckpointRecord, RequestRecord, RunRecord
 from jumar.core.requests import Commit, Flow, Load, Now
-from jumar.core.rollbacks import Point, Undoing, check_at_rest, closing, find_point, return_point, undoing
+from jumar.core.rollbacks import (
+    Point,
+    Undoing,
+    check_at_rest,
+    closing,
+    failures_left_behind,
+    find_point,
+    return_point,
+    undoing,
+)
 from jumar.core.states import CallKind, CallState, Phase, Status, mask
 from jumar.core.store import Store
 from jumar.core.strategies import level_of
@@ -239,9 +248,9 @@ class Recovery:
                 raise
         return rolled, live.renewed_at
 
-    def returning(self, run: RunRecord, owner: str) -> Flow[Claimed | None]:
-        """Claim a failed run for the rollback that a strategy has chosen: how far it goes, the calls tell that it failed
-        with.  None where somebody took it up meanwhile.
+    def returning(self, run: RunRecord, owner: str, most: int | None = None) -> Flow[Claimed | None]:
+        """Claim a failed run for the rollback that a strategy has chosen: how far it goes, the calls tell that it
+        failed with.  None where somebody took it up meanwhile; CannotRollBack where it did so `most` times already.
         """
         rows = yield from _read(run)
         check_at_rest(run, rows.calls)
@@ -252,6 +261,8 @@ class Recovery:
         point = find_point(
             run, rows.checkpoints, rows.calls, version, first=_first_phase(rows), needs_tree=has_files, nearest=True
         )
+        if most is not None and failures_left_behind(run, rows.calls, newest) >= most:
+            raise CannotRollBack(f"it went back for the same call {most} times already")
         planned = yield from self._planned_to(run, rows, point, Wanted(version), goes_on=True)
         return (yield from self.begun(planned, owner, resumes=True))
 

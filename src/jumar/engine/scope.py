@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from jumar.core.naming import below, entered, idempotency_key, step_part
-from jumar.core.states import CallKind, Effect, IdentityScope
+from jumar.core.states import CallKind, Effect, IdentityScope, Strategy
 from jumar.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Branch:
     it.
     """
 
-    __slots__ = ("_entries", "home", "is_item", "parent", "path", "step", "table", "wait")
+    __slots__ = ("_entries", "home", "is_item", "parent", "path", "step", "strategy", "table", "wait")
 
     def __init__(self, path: str, table: Any, parent: Branch | None = None) -> None:
         self.path = path
@@ -37,6 +37,8 @@ class Branch:
         self.is_item = False  # of a `gather` or `map` that has not settled yet
         self.wait: Any = None  # what the item waits for
         self.table = table
+        # What the step that it stands in says is done about failures.
+        self.strategy: Strategy | None = None if parent is None else parent.strategy
         self._entries: dict[str, int] = {}
 
     @property

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from jumar.core.naming import check_label, step_part
-from jumar.core.states import EventKind
+from jumar.core.states import EventKind, Strategy
 from jumar.core.triggers import AFTER_PLANNING_STEP, BEFORE_PLANNING_STEP
 from jumar.engine.drivers.plain import drive
 from jumar.engine.flows.calls import diverged
@@ -27,13 +27,17 @@ class Step:
     point has to keep them and they may have changed.
     """
 
-    def __init__(self, live: LiveRun, label: str, here: Callable[[], Any], waits: bool) -> None:
+    def __init__(
+        self, live: LiveRun, label: str, here: Callable[[], Any], waits: bool, strategy: Strategy | None = None
+    ) -> None:
         self._live = live
         self._label = check_label("a step", label)
         self._here = here
         self._waits = waits
         self._branch: Branch | None = None
         self._outer = ""
+        self._strategy = strategy
+        self._outer_strategy: Strategy | None = None
         self._own = False
         self._token: Any = None
         self.path = ""
@@ -60,6 +64,8 @@ class Step:
             self._outer = branch.enter_step(self._label)
             self.path = branch.step
         self._branch = branch
+        self._outer_strategy = branch.strategy
+        branch.strategy = branch.strategy if self._strategy is None else self._strategy
         self._token = current_scope.set(Scope(live, branch, waits=self._waits))
         try:
             with live.lock:
@@ -126,6 +132,7 @@ class Step:
         event loop, say) leaves the scope of the context it was entered in, which names the same branch.
         """
         self._branch = None
+        branch.strategy = self._outer_strategy
         if self._own:
             branch.home = None
         else:

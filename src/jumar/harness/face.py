@@ -32,7 +32,7 @@ from jumar.engine.steps import Step
 from jumar.errors import MapFailed, NotSupported, UsageError
 from jumar.harness.asking import ask_call, sleep_call
 from jumar.harness.calling import decision_call, label_of, mark_call, tool_call, value_call
-from jumar.harness.options import effect_named, seconds, several, whole
+from jumar.harness.options import effect_named, seconds, several, strategy_named, whole
 from jumar.harness.tools import Bound, is_tool, spec_of
 
 if TYPE_CHECKING:
@@ -87,11 +87,12 @@ class Face:
         """A small dict of plain JSON that is kept with each checkpoint."""
         return self._live.context
 
-    def step(self, name: str) -> Step:
+    def step(self, name: str, *, strategy: str = "auto") -> Step:
         """A named part of the run, as `with run.step("scan"):`.  The calls inside carry its name, and a restore point
-        is kept at its start and its end.
+        is kept at its start and its end.  `strategy` is what is done about those of them that fail, unless their tool
+        says so itself: see `harness.tool`.
         """
-        return Step(self._live, name, self._home, self._waits)
+        return Step(self._live, name, self._home, self._waits, strategy_named(strategy))
 
     # --- The flows behind the methods. ---
 

@@ -30,6 +30,7 @@ from jumar.harness.options import (
     scope_named,
     seconds,
     several,
+    strategy_named,
     whole,
 )
 
@@ -65,7 +66,13 @@ class Tool(Protocol[P, R_co]):
         ...
 
     def using(
-        self, *, timeout: float | None = ..., retries: int = ..., key: str | None = ..., approval: str | None = ...
+        self,
+        *,
+        timeout: float | None = ...,
+        retries: int = ...,
+        key: str | None = ...,
+        approval: str | None = ...,
+        strategy: str = ...,
     ) -> Tool[P, R_co]:
         """The same tool with other settings for one call."""
         ...
@@ -209,6 +216,7 @@ class ToolOptions(TypedDict, total=False):
     identity_scope: str
     paths: Iterable[str] | None
     verify: Callable[..., Any] | None
+    strategy: str
 
 
 def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]:
@@ -229,6 +237,11 @@ def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[
     arguments, as in `paths=["conf/{name}"]`: `{name}` is one segment of a path, `{name:path}` a relative path; without
     it, that is the whole workspace.  A call that raises, times out, is cut off by a crash, or whose `verify(result,
     *args)` does not answer True has its files put back as they were, and is made again while its retries last.
+
+    `strategy` says what is done about a call that fails, instead of what its effect and error call for ("auto"):
+    "retry" makes it again, whatever the error, but for an "external" one that may have happened; "forward" does not,
+    and the agent is told at once; "rollback" puts the files of a "write" back and makes it again, and, of any other
+    tool, takes a run that fails with the call back to the start of the step that it is in, as often as it has retries.
     """
     names = caller_names(1)
 
@@ -269,6 +282,7 @@ def _checked(function: Callable[..., Any], options: dict[str, Any]) -> dict[str,
         "not_applied": exception_types("not_applied", options.get("not_applied", ())),
         "errors": exception_types("errors", options.get("errors", ())),
         "approval": approval_named(options.get("approval")),
+        "strategy": strategy_named(options.get("strategy", "auto")),
         **_identity(name, options),
         **_files(name, function, options),
     }
@@ -323,7 +337,6 @@ def _check_verify(name: str, function: Any, verify: Any) -> None:
 _LATER = frozenset(
     {
         "budget",
-        "strategy",
         "returns",
         "durability",
     }
@@ -456,10 +469,12 @@ def _using(spec: ToolSpec, options: dict[str, Any]) -> Any:
         changes["timeout"] = seconds("timeout", given.pop("timeout"), zero=False)
     if "approval" in given:
         changes["approval"] = approval_named(given.pop("approval"))
+    if "strategy" in given:
+        changes["strategy"] = strategy_named(given.pop("strategy"))
     for option in given:
         if option in _LATER:
             raise NotSupported(f"using({option}=...) is not in this version")
-        known = ("approval", "key", "retries", "timeout")
+        known = ("approval", "key", "retries", "strategy", "timeout")
         raise UsageError(f"{spec.name}.using has no option {option!r}", hint=did_you_mean(option, known))
     copy = spec.changed(**changes)
     copy.key = key

@@ -20,7 +20,7 @@ from jumar.core.naming import call_id as call_id_of
 from jumar.core.naming import check_key
 from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Invoke
-from jumar.core.states import CallKind, CallState, Effect, EventKind, IdentityScope, Phase
+from jumar.core.states import CallKind, CallState, Effect, EventKind, IdentityScope, Phase, Strategy
 from jumar.core.uncertain import RESOLUTION, Resolution
 from jumar.engine.flows.actions import named
 from jumar.engine.flows.advance import advance
@@ -108,6 +108,12 @@ class Call:
         if record is None or record.identity_scope is None or record.identity != self.identity:
             return self.policy.identity_scope
         return record.identity_scope
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """What is done about a failure, where the call, its tool or its step says so."""
+        said = self.policy.strategy
+        return self.branch.strategy if said is None and self.branch is not None else said
 
     @property
     def needs_yes(self) -> bool:

@@ -41,6 +41,7 @@ from jumar.errors import (
     IntegrityError,
     JumarError,
     LeaseHeld,
+    MapFailed,
     NotStorable,
     Refused,
     ReplayDiverged,
@@ -309,6 +310,8 @@ def _failed(live: LiveRun, error: Exception) -> Flow[Ended]:
 def _class_of(live: LiveRun, error: Exception) -> ErrorClass:
     if isinstance(error, CallFailed):
         return next((kind for kind in ErrorClass if kind.label == error.error_class), ErrorClass.PERMANENT)
+    if isinstance(error, MapFailed) and not all(isinstance(each, BaseException) for each in error.results):
+        return ErrorClass.PARTIAL
     return classify(error, live.settings.error_classes, live.wall()).error_class
 
 

@@ -34,7 +34,8 @@ from jumar.core.path_templates import resolve
 from jumar.core.records import Failure
 from jumar.core.requests import Attempt, Captured, Flow, Invoke
 from jumar.core.scopes import covers
-from jumar.core.states import CallState, ErrorClass, EventKind, Strategy
+from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Strategy
+from jumar.core.strategies import of_call
 from jumar.core.uncertain import Ended, Judgement, judge
 from jumar.engine.flows.actions import held
 from jumar.engine.flows.effects import last_attempt, not_sent, pause, send, start
@@ -231,7 +232,7 @@ def _attempt(write: _Write, place: Taken, attempt: int, *, new: bool) -> Flow[_D
 def _undone(write: _Write, place: Taken, attempt: int, ended: Attempt, before: Captured, end: _End) -> Flow[_End]:
     """Do what the strategy says about an attempt that may have left files half-done."""
     call = write.call
-    strategy = call.policy.strategy or Strategy.ROLLBACK
+    strategy = of_call(Effect.WRITE, end.failure.error_class, call.strategy)
     if strategy is not Strategy.ROLLBACK:
         call.live.dirty = True
     if strategy is Strategy.FORWARD:
