@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from rich.console import Console
 
 from jumar import Harness
 from jumar.demo.counts import count
-from jumar.demo.figures import DemoResult
+from jumar.demo.figures import ActResult, DemoResult
 from jumar.demo.piece import Piece, Takeover
 from jumar.demo.telling import Teller
 
@@ -34,6 +36,23 @@ def python(*args: str, **settings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *args], capture_output=True, text=True, env=os.environ | settings, timeout=PATIENCE
     )
+
+
+@contextmanager
+def started(*args: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
+    """A process whose output is read later; it is ended where nobody does."""
+    process = subprocess.Popen(
+        [sys.executable, *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | settings,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -58,25 +77,34 @@ def running_in(directory: Path) -> list[int]:
 def told(result: DemoResult) -> str:
     console = Console(file=io.StringIO(), width=100)
     teller = Teller(console)
-    teller.table(result)
+    for act in result.acts:
+        teller.table(act)
     teller.close(result, is_kept=True)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def counted_again(kept: Kept, witness: Path, book: Path) -> DemoResult:
+def counted_again(kept: Kept, instead: Path | None = None) -> DemoResult:
+    """The figures made once more of what is kept; the witnesses' files in the folder `instead` come first."""
     figures = kept.figures
+    acts = []
     with Harness(figures["store"]) as harness:
-        view = harness.show("last")
-    takeovers = tuple(Takeover(**takeover) for takeover in figures["takeovers"])
-    return DemoResult(
-        kept.piece,
-        figures["run_id"],
-        view.run.status,
-        figures["store"],
-        figures["directory"],
-        1.0,
-        count(witness, book),
-        takeovers,
-        view,
-    )
+        for act, of_act in zip(kept.piece.acts, (figures, figures["fix"]), strict=True):
+            view = harness.show(of_act["run_id"])
+            files = [
+                file if instead is None or not (instead / file.name).exists() else instead / file.name
+                for file in act.files(kept.directory)
+            ]
+            takeovers = tuple(Takeover(**takeover) for takeover in of_act["takeovers"])
+            acts.append(ActResult(act, view.run.run_id, view.run.status, count(*files), takeovers, view))
+    return DemoResult(kept.piece, figures["store"], figures["directory"], 1.0, tuple(acts))
+
+
+def with_another(kept: Kept, name: str, part: str, tmp_path: Path) -> DemoResult:
+    """The figures where a line of one of the witnesses' files, the first with this part, stood there a second time."""
+    written = (kept.directory / name).read_text("utf-8").splitlines()
+    more = [*written, next(line for line in written if part in line)]
+    (tmp_path / name).write_text("\n".join(more) + "\n", "utf-8")
+    result = counted_again(kept, tmp_path)
+    (tmp_path / name).unlink()
+    return result

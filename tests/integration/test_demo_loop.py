@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,26 @@ from jumar import Harness
 from jumar.demo import model_loop, run_demo
 from jumar.demo.piece_loop import LOOP
 from jumar.errors import UsageError
-from tests.integration.demo_helpers import PATIENCE, Kept, counted_again, lines, python, running_in, told
+from tests.integration.demo_helpers import (
+    PATIENCE,
+    Kept,
+    counted_again,
+    lines,
+    python,
+    running_in,
+    started,
+    told,
+    with_another,
+)
 
 MOMENTS = ["searching site/logs/journal.log", "ordered", "turn 6"]
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> subprocess.Popen[str]:
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
     """Started here and read at the end: most of its time is spent waiting for leases."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "jumar", "demo", "--loop"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"TMPDIR": str(tmp_path_factory.mktemp("story"))},
-    )
+    with started("-m", "jumar", "demo", "--loop", TMPDIR=str(tmp_path_factory.mktemp("story"))) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +128,8 @@ def test_the_service_took_one_order_with_its_place_and_was_then_asked_about_it_o
 
 def test_the_run_that_is_kept_is_whole(kept: Kept) -> None:
     with Harness(kept.figures["store"]) as harness:
-        view = harness.show("last")
-        trace = harness.trace("last")
+        view = harness.show(kept.figures["run_id"])
+        trace = harness.trace(kept.figures["run_id"])
         assert harness.doctor().sound
     assert (view.run.run_id, view.run.status, view.run.epoch) == (kept.figures["run_id"], "COMPLETED", 4)
     assert {call.call_id: (call.state, call.epoch) for call in view.calls} == {
@@ -151,7 +155,7 @@ def test_the_run_that_is_kept_is_whole(kept: Kept) -> None:
 
 def test_the_model_was_told_of_both_its_mistakes(kept: Kept) -> None:
     with Harness(kept.figures["store"]) as harness:
-        view = harness.view("last")
+        view = harness.view(kept.figures["run_id"])
     (badly_made,) = view.history[1].results
     assert badly_made.error is not None
     assert "missing a required argument: 'place'" in badly_made.error
@@ -160,24 +164,17 @@ def test_the_model_was_told_of_both_its_mistakes(kept: Kept) -> None:
 
 
 def test_more_than_was_promised_is_a_broken_promise(kept: Kept, tmp_path: Path) -> None:
-    witness, book = kept.directory / "witness.jsonl", kept.directory / "service.jsonl"
-    assert counted_again(kept, witness, book).ok
+    assert counted_again(kept).ok
 
-    def with_another(path: Path, part: str) -> Path:
-        written = path.read_text("utf-8").splitlines()
-        more = tmp_path / path.name
-        more.write_text("\n".join([*written, next(line for line in written if part in line)]) + "\n", "utf-8")
-        return more
-
-    searched = counted_again(kept, with_another(witness, "access.log"), book)
+    searched = with_another(kept, "witness.jsonl", "access.log", tmp_path)
     assert "searches made: promised 5, counted 6." in searched.problems
     assert any("access.log' was made 2 times." in problem for problem in searched.problems)
-    asked = counted_again(kept, with_another(witness, "turn 3"), book)
+    asked = with_another(kept, "witness.jsonl", "turn 3", tmp_path)
     assert asked.problems == (
         "times the model was asked: promised 7, counted 8.",
         "decision 'turn 3' was made 2 times.",
     )
-    paid = counted_again(kept, witness, with_another(book, '"order"'))
+    paid = with_another(kept, "service.jsonl", '"order"', tmp_path)
     assert re.search(r"repairs ordered from the service +1 +2  BROKEN", told(paid))
 
 
@@ -191,8 +188,9 @@ def test_a_person_is_told_the_story_without_escape_codes_where_it_is_piped(
     assert (story.returncode, errors) == (0, ""), out + errors
     assert "\x1b" not in out
     assert [line for line in out.splitlines() if line != line.rstrip()] == []
-    assert len(re.findall(r"KILL +Process \d+ is killed", out)) == 3
-    assert len(re.findall(r" +\d+ +\d+  kept$", out, re.MULTILINE)) == 7
+    assert len(re.findall(r"KILL +Process \d+ is killed", out)) == 5
+    assert len(re.findall(r" +\d+ +\d+  kept$", out, re.MULTILINE)) == 7 + 5
+    assert len(re.findall(r" 0\d{3} [0-9a-f]{8}  0\d{3} +kept$", out, re.MULTILINE)) == 6
     assert "Nothing is sent; it is told: BadArguments: order_repair: missing a required argument: 'place'" in flat(out)
     assert "is told what is wrong with that: the advice does not name order RD-1041" in flat(out)
     assert "for 6 decisions, although killed 3 times" in flat(out)

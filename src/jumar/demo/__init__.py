@@ -1,8 +1,9 @@
-"""`jumar demo`: an agent is killed three times, goes on each time, and outsiders count what it really did.
+"""`jumar demo`: agents are killed five times, go on each time, and outsiders count what they really did.
 
-No key and no network is needed. `agent` is the agent, and worth reading first, `agent_loop` the same as a loop agent;
-`play` runs and kills either; `service` is the outside service, a process of its own; `figures` sets what was promised
-beside what was counted; `telling` shows it all to a person.
+No key and no network is needed. In the first act an agent orders a repair, in the second one another changes a file.
+`agent` is the first, and worth reading first, `agent_fix` the second, `agent_loop` and `agent_fix_loop` the same as
+loop agents; `play` runs and kills them; `service` is the outside service, a process of its own; `figures` sets what was
+promised beside what was counted; `telling` shows it all to a person.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ def run_demo(
     Answers the exit code: 0 where every promise was kept, 1 where one was not. Raises UsageError where `keep` cannot be
     used, another JumarError where the demonstration could not be finished.
 
-    `agent` is "repair", a plain agent, or "operate", a loop agent that does the same. `json` prints the figures and
+    `agent` is "repair", plain agents, or "operate", loop agents that do the same. `json` prints the figures and
     nothing else. `keep` names a fresh directory for everything that arises; without it a temporary one is used, and
-    removed. `show` is given a store's address and a run's id, to print the run's timeline; `console` is a
+    removed. `show` is given a store's address and a run's id, to print each run's timeline; `console` is a
     `rich.console.Console` to print on.
     """
     from jumar.demo.performance import perform

@@ -15,10 +15,10 @@ _INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 def main() -> int:
     """Read the options and run the demonstration."""
     parser = argparse.ArgumentParser(
-        prog="python -m jumar.demo", description="Kill an agent three times, and see it finish once."
+        prog="python -m jumar.demo", description="Kill two agents five times, and see each finish once."
     )
     parser.add_argument(
-        "--loop", dest="agent", action="store_const", const="operate", default="repair", help="do it with a loop agent"
+        "--loop", dest="agent", action="store_const", const="operate", default="repair", help="do it with loop agents"
     )
     parser.add_argument("--json", action="store_true", help="print the figures only")
     parser.add_argument("--keep", metavar="DIR", help="do it in this fresh directory, and keep everything")

@@ -15,8 +15,10 @@ from jumar.demo import model
 from jumar.demo.client import find_order, place_order
 from jumar.demo.stage import moment, witness
 
+SITE = "site"  # the folder that the agents may change
+
 # The store is the one JUMAR_STORE names. A process that is silent for two seconds counts as dead; another may go on.
-harness = Harness(lease_ttl=2.0)
+harness = Harness(workspace=SITE, lease_ttl=2.0)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from jumar.demo.stage import end_with_parent, say
+from jumar.demo.stage import end_with_parent, say, stop_inside
 from jumar.errors import JumarError
 
 
@@ -17,9 +17,12 @@ def main() -> int:
     """Run the agent, or go on with its last run; the exit code is 0 where the run is finished."""
     end_with_parent()
     from jumar.demo.agent import harness, repair
+    from jumar.demo.agent_fix import fix
+    from jumar.demo.agent_fix_loop import fix_by_turns
     from jumar.demo.agent_loop import operate
 
-    agents: dict[str, Any] = {"repair": repair, "operate": operate}
+    agents: dict[str, Any] = {agent.__name__: agent for agent in (repair, operate, fix, fix_by_turns)}
+    stop_inside("putting back", b"shop.d")
     try:
         with harness:
             if sys.argv[1] == "run":

@@ -8,8 +8,8 @@ which place, and its report forgets to name the order.  Both times it is told, a
 from __future__ import annotations
 
 import json
-from typing import Any
 
+from jumar.demo.completions import Asked, Message, calls, completion, is_result, told_in
 from jumar.demo.model import advice, diagnosis
 from jumar.demo.stage import moment, witness
 
@@ -21,31 +21,28 @@ LOGS = {
 }
 _MACHINE = "config/machine.json"
 
-Message = dict[str, Any]
-Asked = tuple[str, dict[str, Any]]  # a tool's name, and arguments
-
 
 def complete(messages: list[Message]) -> Message:
     """The next step: tool calls, or the report as JSON."""
     turn = 1 + sum(message["role"] == "assistant" for message in messages)
     witness("decision", f"turn {turn}")
     moment(f"turn {turn}")
-    site, told = messages[0]["content"], _told(messages)
-    found = {asked["file"]: json.loads(text) for name, asked, text in told if name == "search" and _is_result(text)}
+    site, told = messages[0]["content"], told_in(messages)
+    found = {asked["file"]: json.loads(text) for name, asked, text in told if name == "search" and is_result(text)}
     unread = [log for log in LOGS if f"{site}/{log}" not in found]
     if unread:
-        return _calls(messages, turn, [_search(f"{site}/{log}", LOGS[log]) for log in unread], "I look at the logs")
+        return calls(messages, turn, [_search(f"{site}/{log}", LOGS[log]) for log in unread], "I look at the logs")
     gateway, journal, requests = (found[f"{site}/{log}"] for log in LOGS)
     decided = diagnosis(gateway, journal, requests)
     orders = [text for name, _, text in told if name == "order_repair"]
-    number = next((text for text in orders if _is_result(text)), None)
+    number = next((text for text in orders if is_result(text)), None)
     if decided["action"] == "replace" and number is None:
         machine = f"{site}/{_MACHINE}"
         asked = _towards_an_order(decided["broken"], bool(orders), machine, found.get(machine))
-        return _calls(messages, turn, [asked], f"{decided['action']} {decided['broken']} ({decided['why']})")
+        return calls(messages, turn, [asked], f"{decided['action']} {decided['broken']} ({decided['why']})")
     until = number if number is not None and messages[-1]["role"] == "user" else "the repair"
     report = {"diagnosis": decided, "order": number, "advice": advice(until, requests)}
-    return _completion(messages, {"role": "assistant", "content": json.dumps(report)}, "stop")
+    return completion(messages, {"role": "assistant", "content": json.dumps(report)}, "stop")
 
 
 def _towards_an_order(part: str, was_tried: bool, machine: str, places: list[str] | None) -> Asked:
@@ -57,38 +54,5 @@ def _towards_an_order(part: str, was_tried: bool, machine: str, places: list[str
     return "order_repair", {"part": part, "place": places[0].strip()}
 
 
-def _told(messages: list[Message]) -> list[tuple[str, dict[str, Any], str]]:
-    """What came of each call so far: the tool's name, the arguments, and the text of the result."""
-    asked = {call["id"]: call["function"] for message in messages for call in message.get("tool_calls") or ()}
-    results = [
-        (asked[message["tool_call_id"]], message["content"]) for message in messages if message["role"] == "tool"
-    ]
-    return [(function["name"], json.loads(function["arguments"]), text) for function, text in results]
-
-
-def _is_result(text: str) -> bool:
-    return not text.startswith("error:")
-
-
 def _search(file: str, pattern: str) -> Asked:
     return "search", {"file": file, "pattern": pattern}
-
-
-def _calls(messages: list[Message], turn: int, calls: list[Asked], text: str) -> Message:
-    asked = [
-        {
-            "id": f"call_{turn}_{number}",
-            "type": "function",
-            "function": {"name": name, "arguments": json.dumps(arguments)},
-        }
-        for number, (name, arguments) in enumerate(calls, 1)
-    ]
-    return _completion(messages, {"role": "assistant", "content": text, "tool_calls": asked}, "tool_calls")
-
-
-def _completion(messages: list[Message], message: Message, reason: str) -> Message:
-    usage = {
-        "prompt_tokens": len(json.dumps(messages)) // 4,
-        "completion_tokens": len(json.dumps(message)) // 4,
-    }
-    return {"choices": [{"index": 0, "message": message, "finish_reason": reason}], "usage": usage}

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from jumar.demo.figures import ActResult
 from jumar.demo.piece import Piece
 from jumar.demo.piece_loop import LOOP
 from jumar.demo.piece_plain import PLAIN
-from jumar.demo.play import Beat, play
+from jumar.demo.play import play
 from jumar.demo.processes import DemoFailed
 from jumar.errors import UsageError
 
@@ -49,12 +50,12 @@ def perform(agent: str, *, json: bool, keep: str | None, show: Show | None, cons
 
 
 def _figures(piece: Piece, directory: Path, is_kept: bool) -> int:
-    result = play(piece, directory, _silent)
+    result = play(piece, directory, _silent, _silent)
     print(json_module.dumps(result.to_json() | {"kept": is_kept}, indent=2))
     return 0 if result.ok else 1
 
 
-def _silent(beat: Beat) -> None:
+def _silent(*_: object) -> None:
     """Tell nothing."""
 
 
@@ -62,16 +63,19 @@ def _story(piece: Piece, directory: Path, is_kept: bool, show: Show | None, cons
     from jumar.demo.telling import Teller
 
     teller = Teller(console)
-    teller.open(piece.introduction, directory)
+
+    def ended(store: str, act: ActResult) -> None:
+        teller.report(act)
+        if show is None:
+            teller.timeline(act)
+        else:
+            teller.heading("The run")
+            show(store, act.run_id)
+        teller.table(act)
+
+    teller.open(piece, directory)
     with teller:
-        result = play(piece, directory, teller.beat)
-    teller.report(result)
-    if show is None:
-        teller.timeline(result)
-    else:
-        teller.heading("The run")
-        show(result.store, result.run_id)
-    teller.table(result)
+        result = play(piece, directory, teller.beat, ended)
     teller.close(result, is_kept)
     return 0 if result.ok else 1
 

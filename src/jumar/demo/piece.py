@@ -1,17 +1,22 @@
-"""What can be performed: an agent, the moments at which its process is killed, and what is promised of it.
+"""What can be performed: agents, the moments at which their processes are killed, and what is promised of them.
 
-There are two pieces, `piece_plain` and `piece_loop`.  Everything else of the demonstration is the same for both.
+There are two pieces, `piece_plain` and `piece_loop`, of two acts each; `second_act` is what their second ones have in
+common.  Everything else of the demonstration is the same for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from jumar import Harness
-from jumar.demo.counts import Counts
+from jumar.demo.counts import Counts, count
+from jumar.demo.looking import Look
 
 SEARCHES = 4  # how many searches the site's trouble takes
+END = "end"  # where nobody is killed any more
 
 Told = tuple[str, str]  # the kind of a beat, and its text
 
@@ -69,27 +74,79 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Piece:
+class State:
+    """A line about what the files were in one look, `label` for a person; `note` says what is promised of it.
+
+    The look is the `number`th of those that are called `when`.  `holds` says whether the promise is kept, from that
+    look and all that was counted; None where the line promises nothing.
+    """
+
+    when: str
+    number: int
+    label: str
+    note: str
+    holds: Callable[[Look, Counts], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Act:
     """One agent of the demonstration's, by its name, with all that is special to it.
 
-    `recorded` is how many calls of which tool the run holds in which state at its end.  `seen` is what can be told of a
-    moment by those who stand outside, who may look at the run.
+    `recorded` is how many calls of which tool the run holds in which state at its end.  `seen` is what can be told of
+    a moment, or of the end, by those who stand outside, who may look at the run.  `reports` are the lines of what the
+    agent reported, with their headings, and `doubts` what is wrong with that, beside what was counted.  `states` are
+    the lines about the files `paths`, by their short names.  The witnesses' files begin with `prefix`.
     """
 
     agent: str
-    command: str
     introduction: str
+    searches: int
     decisions: int
     moments: tuple[Moment, ...]
     recorded: tuple[tuple[str, str, int], ...]
     promises: Callable[[Tally], tuple[Promise, ...]]
     seen: Callable[[str, Counts, Harness], list[Told]]
+    reports: Callable[[dict[str, Any]], list[tuple[str, str]]]
+    doubts: Callable[[Any, Counts], Iterator[str]]
+    states: tuple[State, ...] = ()
+    paths: tuple[tuple[str, str], ...] = ()
+    prefix: str = ""
+
+    def files(self, directory: Path) -> tuple[Path, Path, Path]:
+        """The witnesses' files: what the agent was about to do, the service's book, and the looks at the site."""
+        return (
+            directory / f"{self.prefix}witness.jsonl",
+            directory / f"{self.prefix}service.jsonl",
+            directory / f"{self.prefix}looks.jsonl",
+        )
+
+    def count(self, directory: Path) -> Counts:
+        """What the witnesses saw so far."""
+        return count(*self.files(directory))
 
     def again(self, what: str, takeovers: Iterable[Takeover]) -> list[str]:
         """What was cut off at the takeovers' moments and had to be done once more, by its detail."""
         cut = {moment.name: moment.cut for moment in self.moments}
         found = [cut.get(takeover.moment) for takeover in takeovers]
         return [each[1] for each in found if each is not None and each[0] == what]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one command performs, told of as the agent of the first act."""
+
+    command: str
+    acts: tuple[Act, ...]
+
+    @property
+    def agent(self) -> str:
+        """The name by which it is asked for."""
+        return self.acts[0].agent
+
+    @property
+    def kills(self) -> int:
+        """How many processes are killed."""
+        return sum(len(act.moments) for act in self.acts)
 
 
 def probe_told(counts: Counts) -> list[Told]:
@@ -113,3 +170,19 @@ def takeover_promise(tally: Tally, moments: int) -> Promise:
     return Promise(
         "takeovers by another process", moments, tally.counts.processes - 1, f"{tally.seconds} after the kill"
     )
+
+
+def repair_reported(output: dict[str, Any]) -> list[tuple[str, str]]:
+    """The lines of the first act's report."""
+    return [
+        ("broken", f"{output['diagnosis']['broken']}: {output['diagnosis']['why']}"),
+        ("ordered", str(output["order"])),
+        ("until then", output["advice"]["text"]),
+    ]
+
+
+def repair_doubts(output: Any, counts: Counts) -> Iterator[str]:
+    """Whether the report names the one order that the service has."""
+    ordered = output.get("order") if isinstance(output, dict) else None
+    if counts.numbers != (ordered,):
+        yield f"The report names order {ordered}; the service has {', '.join(counts.numbers) or 'none'}."

@@ -1,11 +1,26 @@
-"""The piece with a loop agent, `agent_loop.operate`: `jumar demo --loop`."""
+"""The piece with loop agents, `agent_loop.operate` and `agent_fix_loop.fix_by_turns`: `jumar demo --loop`."""
 
 from __future__ import annotations
 
 from jumar import Harness
 from jumar.demo.counts import Counts
 from jumar.demo.model_loop import LOGS
-from jumar.demo.piece import SEARCHES, Moment, Piece, Promise, Tally, Told, order_promises, probe_told, takeover_promise
+from jumar.demo.piece import (
+    END,
+    SEARCHES,
+    Act,
+    Moment,
+    Piece,
+    Promise,
+    Tally,
+    Told,
+    order_promises,
+    probe_told,
+    repair_doubts,
+    repair_reported,
+    takeover_promise,
+)
+from jumar.demo.second_act import second_act
 
 _DECISIONS = 6
 _REPORTS = 2
@@ -61,6 +76,8 @@ def _promises(tally: Tally) -> tuple[Promise, ...]:
 
 
 def _seen(moment: str, counts: Counts, harness: Harness) -> list[Told]:
+    if moment == END:
+        return []
     if moment == _MOMENTS[0].name:
         return [("work", f"The model asks for {counts.searches.total()} searches at once. Two of them are recorded.")]
     turns = harness.view("last").history
@@ -80,15 +97,15 @@ def _seen(moment: str, counts: Counts, harness: Harness) -> list[Told]:
     ]
 
 
-LOOP = Piece(
+_OPERATE = Act(
     agent="operate",
-    command="jumar demo --loop",
     introduction=(
         "It is a loop agent: at each step a model decides, seeing what came of the steps before, and the harness does "
         "what it decided. It searches a web shop's logs, three at once, orders a repair from an outside service, and "
         "reports. The model makes two mistakes on the way, and is told. At three bad moments the process is ended with "
-        "SIGKILL, and each time another process goes on. No key and no network are needed."
+        "SIGKILL, and each time another process goes on."
     ),
+    searches=SEARCHES,
     decisions=_DECISIONS,
     moments=_MOMENTS,
     recorded=(
@@ -100,4 +117,10 @@ LOOP = Piece(
     ),
     promises=_promises,
     seen=_seen,
+    reports=repair_reported,
+    doubts=repair_doubts,
+)
+
+LOOP = Piece(
+    "jumar demo --loop", (_OPERATE, second_act("fix_by_turns", "decide", 4, "Another loop agent of the same harness"))
 )

@@ -1,4 +1,4 @@
-"""The piece with a plain agent, `agent.repair`: `jumar demo`."""
+"""The piece with plain agents, `agent.repair` and `agent_fix.fix`: `jumar demo`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,22 @@ from typing import Any
 
 from jumar import Harness
 from jumar.demo.counts import Counts
-from jumar.demo.piece import SEARCHES, Moment, Piece, Promise, Tally, Told, order_promises, probe_told, takeover_promise
+from jumar.demo.piece import (
+    END,
+    SEARCHES,
+    Act,
+    Moment,
+    Piece,
+    Promise,
+    Tally,
+    Told,
+    order_promises,
+    probe_told,
+    repair_doubts,
+    repair_reported,
+    takeover_promise,
+)
+from jumar.demo.second_act import second_act
 
 _MOMENTS = (
     Moment("searched", "just after its search results were recorded"),
@@ -41,6 +56,8 @@ def _seen(moment: str, counts: Counts, harness: Harness) -> list[Told]:
             ("work", f"The model decides: {decided['action']} {decided['broken']} ({decided['why']})."),
             ("work", f"The service takes the order and calls it {', '.join(counts.numbers)}."),
         ]
+    if moment == END:
+        return []
     return [*probe_told(counts), ("work", "The model is asked what to do until the repair is done.")]
 
 
@@ -49,14 +66,13 @@ def _diagnosis(harness: Harness) -> dict[str, Any]:
     return decided
 
 
-PLAIN = Piece(
+_REPAIR = Act(
     agent="repair",
-    command="jumar demo",
     introduction=(
         "It searches a web shop's logs, decides what is broken, orders a repair from an outside service, and reports. "
-        "At three bad moments its process is ended with SIGKILL, and each time another process goes on. "
-        "No key and no network are needed."
+        "At three bad moments its process is ended with SIGKILL, and each time another process goes on."
     ),
+    searches=SEARCHES,
     decisions=2,
     moments=_MOMENTS,
     recorded=(
@@ -67,4 +83,8 @@ PLAIN = Piece(
     ),
     promises=_promises,
     seen=_seen,
+    reports=repair_reported,
+    doubts=repair_doubts,
 )
+
+PLAIN = Piece("jumar demo", (_REPAIR, second_act("fix", "maintenance", 2, "Another agent of the same harness")))

@@ -1,8 +1,8 @@
 """Starting, hearing and ending the demonstration's processes.
 
 Each child speaks JSON lines on its standard output, which a thread here reads; what it writes to standard error goes
-to a file, for the case that something goes wrong. Its standard input is held open and never written to: a child ends
-when this process is gone, however that came about.
+to a file, for the case that something goes wrong. Its standard input is held open: a child ends when this process is
+gone, however that came about. All that is ever written to it is a byte that lets a child go on that waits for that.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -70,6 +71,12 @@ class Child:
             return message
         code = self._process.wait()
         raise DemoFailed(f"process {self.pid} ended by itself with exit code {code}{self._last_words()}")
+
+    def go_on(self) -> None:
+        """Let the child go on, which waits for that; where it has ended instead, `hear` tells."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            os.write(self._process.stdin.fileno(), b".")
 
     def _last_words(self) -> str:
         lines = self._errors.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]

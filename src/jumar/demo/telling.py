@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import shlex
 import textwrap
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,7 +19,8 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from jumar.demo.figures import DemoResult
+from jumar.demo.figures import ActResult, DemoResult
+from jumar.demo.piece import Piece
 from jumar.demo.play import Beat
 
 # For each kind of beat: its word, and its style.
@@ -28,6 +31,7 @@ _KINDS = {
     "wait": ("wait", "yellow"),
     "takeover": ("take over", "bold green"),
     "probe": ("ask", "cyan"),
+    "back": ("put back", "green"),
     "done": ("done", "bold green"),
 }
 _STATES = {"SUCCEEDED": "green", "FAILED": "red", "UNCERTAIN": "yellow"}
@@ -37,6 +41,10 @@ _WITNESSES = (
     "Counted in a file to which the agent's tools and model write before they work, and in the service's own book; "
     "Jumar writes to neither."
 )
+_LOOKS = "The files were looked at by the process that runs no agent, while the others stood still or were dead."
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
+_KEPT = "nothing done twice, nothing lost, nothing left half-done"
+_VERDICTS = {True: ("kept", "green"), False: ("BROKEN", "bold red")}
 
 
 class Teller:
@@ -47,6 +55,7 @@ class Teller:
         has_width = self._console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
         self._width = min(self._console.width, _WIDEST) if has_width else _WIDEST
         self._status: Status | None = None
+        self._acts = 0
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -62,15 +71,25 @@ class Teller:
 
     # --- While it happens. ---
 
-    def open(self, introduction: str, directory: Path) -> None:
+    def open(self, piece: Piece, directory: Path) -> None:
         """Say what is going to happen."""
-        self._line("An agent is killed three times and finishes its task once.", "bold")
-        self._wrapped(introduction)
+        kills = _NUMBERS[piece.kills]
+        self._line(f"Two agents are killed {kills} times in all, and each finishes its task once.", "bold")
+        self._wrapped("No key and no network are needed.")
         self._line(f"Everything happens in {directory}", "dim")
+
+    def act(self, introduction: str) -> None:
+        """Say what an act is about."""
+        self._acts += 1
+        self.heading(f"Act {self._acts}")
+        self._wrapped(introduction)
         self._console.print()
 
     def beat(self, beat: Beat) -> None:
         """Tell what has just happened."""
+        if beat.kind == "act":
+            self.act(beat.text)
+            return
         if beat.kind == "waiting":
             self._wait(f"waiting for the dead process's lease to run out: {beat.text}")
             return
@@ -93,17 +112,16 @@ class Teller:
         self._console.print()
         self._line(text, "bold")
 
-    def report(self, result: DemoResult) -> None:
+    def report(self, result: ActResult) -> None:
         """Print what the agent reported."""
-        report = result.view.output
-        if not isinstance(report, dict):
+        output = result.view.output
+        if not isinstance(output, dict):
             return
         self.heading("The agent's report")
-        self._line(f"  broken      {report['diagnosis']['broken']}: {report['diagnosis']['why']}")
-        self._line(f"  ordered     {report['order']}")
-        self._line(f"  until then  {report['advice']['text']}")
+        for name, text in result.act.reports(output):
+            self._line(f"  {name:<12}  {text}")
 
-    def timeline(self, result: DemoResult) -> None:
+    def timeline(self, result: ActResult) -> None:
         """Print the run's calls, one line each, where nobody gave a better way to."""
         self.heading("The run")
         names = max((len(call.call_id) for call in result.view.calls), default=0)
@@ -116,25 +134,48 @@ class Teller:
                 soft_wrap=True,
             )
 
-    def table(self, result: DemoResult) -> None:
-        """Print promises beside counts."""
+    def table(self, result: ActResult) -> None:
+        """Print promises beside counts, and what the files were."""
         self.heading("What was promised, and what was counted outside")
         names = max(len(row.what) for row in result.promises)
         self._line(f"  {'':<{names}}  promised  counted", "dim")
         for row in result.promises:
             numbers = f"  {row.what:<{names}}  {row.promised:>8}  {row.counted:>7}  "
-            verdict = ("kept", "green") if row.kept else ("BROKEN", "bold red")
-            self._console.print(Text.assemble(numbers, verdict), soft_wrap=True)
-            for line in textwrap.wrap(row.note if row.kept else "", self._width - 4):
-                self._line(f"    {line}", "dim")
+            self._row(numbers, row.kept, row.note)
+        if result.files:
+            self._files(result)
         self._console.print()
         self._wrapped(_WITNESSES, "dim")
+        if result.files:
+            self._wrapped(_LOOKS, "dim")
+
+    def _files(self, result: ActResult) -> None:
+        names = [name for name, _ in result.act.paths]
+        rows = [(row.when, *row.shown) for row in result.files]
+        widths = [max(map(len, column)) for column in zip_longest(("", *names), *rows, fillvalue="")]
+
+        def line(cells: Sequence[str]) -> str:
+            return "  " + "".join(f"{cell:<{width}}  " for cell, width in zip_longest(cells, widths, fillvalue=""))
+
+        self.heading("What the files were")
+        self._line(line(["", *names]).rstrip(), "dim")
+        for row, cells in zip(result.files, rows, strict=True):
+            self._row(line(cells), row.kept, row.note)
+
+    def _row(self, cells: str, kept: bool | None, note: str) -> None:
+        """A line of a table, with its verdict, and what there is to say of it below."""
+        if kept is None:
+            self._line(cells.rstrip())
+        else:
+            self._console.print(Text.assemble(cells, _VERDICTS[kept]), soft_wrap=True)
+        for line in textwrap.wrap("" if kept is False else note, self._width - 4):
+            self._line(f"    {line}", "dim")
 
     def close(self, result: DemoResult, is_kept: bool) -> None:
         """Say how it ended, and what to look at next."""
         self._console.print()
         if result.ok:
-            self._line("Every promise was kept: three kills, nothing done twice, nothing lost.", "bold green")
+            self._line(f"Every promise was kept: {_NUMBERS[result.piece.kills]} kills, {_KEPT}.", "bold green")
         else:
             self._line("Not as promised:", "bold red")
             for problem in result.problems:
@@ -150,8 +191,9 @@ class Teller:
         store = shlex.quote(result.store)
         for command in ("show last", "trace last", "runs", "doctor"):
             self._line(f"  jumar {command} --store {store}")
-        for name in ("witness.jsonl", "service.jsonl"):
-            self._line(f"  cat {shlex.quote(str(Path(result.directory) / name))}")
+        directory = Path(result.directory)
+        for file in (file for act in result.piece.acts for file in act.files(directory) if file.exists()):
+            self._line(f"  cat {shlex.quote(str(file))}")
 
     # --- Lines. ---
 

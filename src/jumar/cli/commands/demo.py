@@ -1,4 +1,4 @@
-"""`demo`: see a run survive three kills."""
+"""`demo`: see runs survive five kills."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from jumar.cli.reading import short_id
 from jumar.cli.times import now_ms
 
 
-@click.command(short_help="See a run survive three kills.")
-@click.option("--loop", "agent", flag_value="operate", help="Do it with a loop agent, which decides step by step.")
+@click.command(short_help="See runs survive five kills.")
+@click.option("--loop", "agent", flag_value="operate", help="Do it with loop agents, which decide step by step.")
 @click.option("--keep", metavar="DIR", help="Keep everything in DIR, for a look with the other commands.")
 @with_json
 @click.pass_obj
 def demo(options: Options, agent: str | None, keep: str | None) -> int:
-    """See a run survive three kills: no key, no network, under 30 seconds."""
+    """See two runs survive five kills: no key, no network, under 30 seconds."""
     from jumar.cli.screen import out
     from jumar.cli.timeline import print_run
     from jumar.demo import run_demo
