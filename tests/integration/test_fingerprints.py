@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import subprocess
 import sys
@@ -450,3 +451,32 @@ def test_a_function_stays_what_it_was(harness: Harness) -> None:
         return of
 
     assert answer() == 42
+
+
+def test_a_call_that_is_recorded_stays_so_although_it_was_cancelled_while_its_fingerprint_was_read(
+    harness: Harness,
+) -> None:
+    reading, go_on = threading.Event(), threading.Event()
+
+    @harness.tool(effect="external")
+    async def pay(cents: int) -> int:
+        harness.fingerprint("slow")(slow)
+        return cents
+
+    def slow() -> int:
+        if not reading.is_set():
+            reading.set()
+            assert go_on.wait(60)
+        return 1
+
+    @harness.agent
+    async def agent(run: AsyncRun, task: str) -> list[Any]:
+        paying = asyncio.ensure_future(run.call(pay, 5))
+        await asyncio.to_thread(reading.wait, 60)
+        paying.cancel()
+        go_on.set()
+        return [await paying, await run.value("one", 1)]
+
+    result = harness.run(agent, "x")
+    assert result.unwrap() == [5, 1]
+    assert [call.state for call in harness.show(result.run_id).calls] == ["SUCCEEDED", "SUCCEEDED"]

@@ -109,6 +109,19 @@ class Invoke(Struct, Request[Attempt], frozen=True, eq=False):
     threaded: bool = False
 
 
+class Look(Request[Attempt]):
+    """Run a plain function of the user's that is no call's body, in a thread of its own and for at most `timeout`
+    seconds.  It answers how that ended and never throws; what is cancelled meanwhile counts after it.
+    """
+
+    __slots__ = ("body", "scope", "timeout")
+
+    def __init__(self, body: Callable[[], Any], scope: Any, timeout: float) -> None:
+        self.body = body
+        self.scope = scope
+        self.timeout = timeout
+
+
 class Fan(Request[list[Attempt]]):
     """Run several bodies side by side, each in its own scope, and answer when all have settled."""
 

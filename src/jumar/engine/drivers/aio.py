@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from jumar.core.requests import (
     Graft,
     Invoke,
     Load,
+    Look,
     Now,
     Occupy,
     Request,
@@ -28,6 +30,7 @@ from jumar.core.requests import (
     Sleep,
 )
 from jumar.engine.drivers.aside import answer_in_thread, ended_with, in_task, in_thread
+from jumar.engine.drivers.plain import look
 from jumar.engine.io import IO
 from jumar.engine.scope import current_scope
 from jumar.engine.threads import not_run
@@ -35,7 +38,7 @@ from jumar.errors import NotApplied
 
 T = TypeVar("T")
 
-_ON_FILES = frozenset({Occupy, Capture, Restore, Graft})
+_ASIDE = frozenset({Occupy, Capture, Restore, Graft, Look})  # what blocks, and is seen through
 
 # The worker threads of the innermost `gather` or `map` around: so many of its items may have one at once.
 _workers: contextvars.ContextVar[asyncio.Semaphore | None] = contextvars.ContextVar("jumar_workers", default=None)
@@ -74,8 +77,8 @@ async def adrive(flow: Flow[T], io: IO) -> T:
             if type(request) is Commit:
                 answer, interrupted = await _commit(request, io)
                 cancelled = interrupted or cancelled
-            elif type(request) in _ON_FILES:
-                answer, interrupted = await _work_on_files(request, io)
+            elif type(request) in _ASIDE:
+                answer, interrupted = await _work_aside(request, io)
                 cancelled = interrupted or cancelled
             elif cancelled is not None and type(request) is Invoke:
                 answer = not_run(Attempt(), cancelled, io.clock, io.wall)
@@ -124,13 +127,16 @@ async def _commit(request: Commit, io: IO) -> tuple[Any, asyncio.CancelledError 
     return await _seen_through(answer)
 
 
-async def _work_on_files(request: Request[Any], io: IO) -> tuple[Any, asyncio.CancelledError | None]:
-    """In a thread of its own; it is seen through to its end, as nobody may write there meanwhile."""
+async def _work_aside(request: Request[Any], io: IO) -> tuple[Any, asyncio.CancelledError | None]:
+    """In a thread of its own; it is seen through to its end.  Nobody may write to the files meanwhile, and what is
+    looked at after a call was recorded must not undo that it has ended.
+    """
+    work = partial(look, request, io) if isinstance(request, Look) else partial(io.carry_out, request)
     answer = _Answer(loop=asyncio.get_running_loop())
     try:
-        answer_in_thread(lambda: io.carry_out(request), answer, "jumar-files")
+        answer_in_thread(work, answer, "jumar-aside")
     except NotApplied:  # no thread is left
-        return io.carry_out(request), None
+        return work(), None
     return await _seen_through(answer)
 
 

@@ -21,6 +21,7 @@ from jumar.core.requests import (
     Graft,
     Invoke,
     Load,
+    Look,
     Now,
     Occupy,
     Request,
@@ -157,6 +158,11 @@ def _in_thread(request: Invoke, io: IO, attempt: Attempt) -> Attempt:
     return attempt
 
 
+def look(request: Look, io: IO) -> Attempt:
+    """Run a function aside, and wait for it no longer than it may take."""
+    return _in_thread(Invoke(request.body, (), {}, request.scope, request.timeout), io, Attempt())
+
+
 def _fan(request: Fan, io: IO) -> list[Attempt]:
     """One thread an item, at most 64 at once; this thread waits for all of them."""
     attempts = [Attempt() for _ in request.bodies]
@@ -192,6 +198,7 @@ _CARRY_OUT: dict[type, Callable[[Any, IO], Any]] = {
     Sleep: _sleep,
     Invoke: _invoke,
     Fan: _fan,
+    Look: look,
     Occupy: _work_on_files,
     Capture: _work_on_files,
     Restore: _work_on_files,

@@ -15,7 +15,7 @@ from jumar.core.codec import digest
 from jumar.core.environments import Environment, drift, environment_of, packed, reading, unpacked
 from jumar.core.lines import is_on_line
 from jumar.core.records import Artifact, RunRecord
-from jumar.core.requests import Attempt, Flow, Invoke, Load
+from jumar.core.requests import Attempt, Flow, Load, Look
 from jumar.core.states import CallKind, Effect, EventKind
 from jumar.core.store import Store
 from jumar.engine.live import LiveRun
@@ -100,10 +100,8 @@ def _read(live: LiveRun, fingerprints: Mapping[str, Fingerprint]) -> Flow[Enviro
         # As a value's body: a tool that reads, called in it, just runs, and one that acts is refused.
         asked = CurrentCall(live.run_id, f"fingerprint.{name}", b"", CallKind.VALUE, name, Effect.READ, 1)
         scope = Scope(live, live.root, asked)
-        ended: Attempt = yield Invoke(fingerprint.read, (), {}, scope, fingerprint.timeout, threaded=True)
+        ended = yield from Look(fingerprint.read, scope, fingerprint.timeout)
         live.progress_at = live.clock()
-        if ended.error is not None and not isinstance(ended.error, Exception):
-            raise ended.error
         readings[name] = None if ended.timed_out or ended.error is not None else reading(ended.value)
         if readings[name] is None:
             log(WARNING, live.run_id, None, "the fingerprint %s is not known: it %s", name, _why(ended))
