@@ -19,12 +19,12 @@ from jumar.core.file_operations import OWNER_MAY_CHANGE, OWNER_ONLY, Act, Operat
 from jumar.core.restoring import Outcome, PathOutcome
 from jumar.core.trees import EntryKind
 from jumar.errors import JumarError
-from jumar.workspace.calls import MAKING
+from jumar.workspace.calls import MAKING, write_content
 from jumar.workspace.folders import NO_FOLDER, Folders
 from jumar.workspace.slots import keep, older_slot, touched_folders
 from jumar.workspace.undoing import Undoer
 
-_TOGETHER = 32  # files written before the first of them is waited for: the disk takes them in one go
+_TOGETHER = 64  # files written before the first of them is waited for: the disk takes them in one go
 _FILLED = (Act.SWAP, Act.PLACE)
 
 
@@ -90,8 +90,7 @@ class Applier:
             return
         file = self._calls.open(name, MAKING, folder=folder)
         waiting.append(file)
-        for part in self._contents(entry.digest or b""):
-            self._calls.write_all(file, part)
+        write_content(self._calls, file, self._contents(entry.digest or b""))
         self._give_owner(file, operation.path)
         self._calls.fchmod(file, entry.mode)  # after the owner, which takes setuid away
 
@@ -106,6 +105,8 @@ class Applier:
             pass
 
     def _flush(self, waiting: list[int]) -> None:
+        for file in waiting:
+            self._calls.start_writing(file)
         while waiting:
             self._calls.fsync(waiting[-1])
             os.close(waiting.pop())

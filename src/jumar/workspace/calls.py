@@ -11,10 +11,12 @@ import errno
 import fcntl
 import os
 import signal
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 _NOREPLACE, _EXCHANGE = 1, 2  # renameat2(2)
+_HOLE = 1 << 16  # bytes; a part of fewer is written whatever it holds
 _NO_SUCH_CALL = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 _NO_LEASES = frozenset({errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,6 +44,20 @@ class FileCalls:
         rest = memoryview(data)
         while rest:
             rest = rest[self.write(file, rest) :]
+
+    def skip(self, file: int, size: int) -> None:
+        """Leave so many bytes out, which then read as zeros and take no space."""
+        os.lseek(file, size, os.SEEK_CUR)
+
+    def truncate(self, file: int, size: int) -> None:
+        os.ftruncate(file, size)
+
+    def start_writing(self, file: int) -> None:
+        """Have the disk begin with what was written, so that whoever waits for many files waits for all at once."""
+        try:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        except (AttributeError, OSError):
+            pass  # a hint, and not every system takes it
 
     def fsync(self, file: int) -> None:
         os.fsync(file)
@@ -108,6 +124,20 @@ class FileCalls:
             raise
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
         return False
+
+
+def write_content(calls: FileCalls, file: int, parts: Iterable[bytes]) -> None:
+    """Write a new file's content; long runs of zeros become holes, as in the sparse file they mostly come from."""
+    size, hole = 0, False
+    for part in parts:
+        hole = len(part) >= _HOLE and part[0] == 0 and part == bytes(len(part))
+        if hole:
+            calls.skip(file, len(part))
+        else:
+            calls.write_all(file, part)
+        size += len(part)
+    if hole:
+        calls.truncate(file, size)
 
 
 @cache

@@ -53,6 +53,8 @@ def transaction(connection: sqlite3.Connection, *, on_disk: bool = True) -> Iter
 
     Without `on_disk` it is on disk only when a later transaction is, which brings along all that came before it.
     """
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")  # of somebody who was interrupted between two steps
     connection.execute(f"PRAGMA synchronous = {'FULL' if on_disk else 'NORMAL'}")
     connection.execute("BEGIN IMMEDIATE")
     try:

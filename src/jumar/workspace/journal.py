@@ -92,16 +92,23 @@ class Journal:
         body = _encoder.encode(record)
         folder = self._folder()
         try:
-            file = calls.open(beside, _WRITING, folder=folder)
-            try:
-                calls.write_all(file, _FORMAT + sha256(body).digest() + body)
-                calls.fsync(file)
-            finally:
-                calls.close(file)
+            self._draft(beside, folder, _FORMAT + sha256(body).digest() + body)
             calls.rename(beside, folder, self._name, folder)
             calls.fsync(folder)
         finally:
             calls.close(folder)
+
+    def _draft(self, name: bytes, folder: int, data: bytes) -> None:
+        calls = self._calls
+        file = calls.open(name, _WRITING, folder=folder)
+        try:
+            calls.write_all(file, data)
+            calls.fsync(file)
+        except OSError:
+            calls.unlink(name, folder)  # on a full disk it would only take space
+            raise
+        finally:
+            calls.close(file)
 
     def clear(self) -> None:
         """No restore is under way any more."""

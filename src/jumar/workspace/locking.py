@@ -19,7 +19,7 @@ from weakref import WeakSet
 from jumar.errors import WorkspaceBusy, WorkspaceError
 
 _PAUSE = 0.02  # seconds between two tries; a lock is held for the length of a tool's call or of a restore
-_held: WeakSet[WorkspaceLock] = WeakSet()
+_open: WeakSet[WorkspaceLock] = WeakSet()  # those that have the lock, or wait for it
 
 
 class WorkspaceLock:
@@ -35,28 +35,30 @@ class WorkspaceLock:
         self._wait = wait
         self._taken = taken
         self._file: int | None = None
+        self._held = False
+
+    def __del__(self) -> None:
+        """An interrupt may come between the taking of the lock and whatever would have given it back."""
+        if self._file is not None:
+            os.close(self._file)
 
     @property
     def held(self) -> bool:
         """Whether this object holds the lock now."""
-        return self._file is not None
+        return self._held
 
     def acquire(self) -> None:
         """Take the lock."""
         if self._file is not None:
             raise WorkspaceError("this holder has the workspace's lock already", hint="Take it once.")
         try:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise WorkspaceError(f"the lock {self._path} cannot be opened ({error.strerror})") from error
         try:
-            self._take(file)
-        except BaseException:
-            os.close(file)
-            raise
-        self._file = file
-        _held.add(self)
-        try:
+            _open.add(self)  # first: a child that is forked meanwhile must not keep what is about to be had
+            self._take(self._file)
+            self._held = True
             self._taken()
         except BaseException:
             self.release()
@@ -86,8 +88,8 @@ class WorkspaceLock:
             os.close(file)
 
     def _let_go(self) -> int | None:
-        file, self._file = self._file, None
-        _held.discard(self)
+        file, self._file, self._held = self._file, None, False
+        _open.discard(self)
         return file
 
     def forget(self) -> None:
@@ -105,7 +107,7 @@ class WorkspaceLock:
 
 
 def _in_child() -> None:
-    for lock in list(_held):
+    for lock in list(_open):
         lock.forget()
 
 

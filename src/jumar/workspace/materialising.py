@@ -14,7 +14,7 @@ from pathlib import Path
 from jumar.core.file_operations import OWNER_ONLY, SLOT_PREFIX
 from jumar.core.trees import Entry, EntryKind, Snapshot, walk
 from jumar.errors import WorkspaceError
-from jumar.workspace.calls import MAKING, FileCalls
+from jumar.workspace.calls import MAKING, FileCalls, write_content
 from jumar.workspace.folders import Folders
 from jumar.workspace.objects import Objects
 
@@ -64,8 +64,7 @@ def _write(folders: Folders, path: bytes, entry: Entry, objects: Objects) -> Non
     folder, name = folders.at(path)
     file = folders.calls.open(name, MAKING, folder=folder)
     try:
-        for part in objects.parts(entry.digest or b""):
-            folders.calls.write_all(file, part)
+        write_content(folders.calls, file, objects.parts(entry.digest or b""))
         folders.calls.fchmod(file, entry.mode)
         folders.calls.fsync(file)
     finally:
