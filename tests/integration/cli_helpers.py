@@ -278,11 +278,13 @@ class Site:
             redirect_stdout(out),
             redirect_stderr(err),
         ):
-            code = main(list(words))
-        sys.path[:] = path
-        for name in set(sys.modules) - modules:
-            if str(self.folder) in (getattr(sys.modules[name], "__file__", None) or ""):
-                del sys.modules[name]
+            try:
+                code = main(list(words))
+            finally:  # else one test's app would be the next one's
+                sys.path[:] = path
+                for name in set(sys.modules) - modules:
+                    if str(self.folder) in (getattr(sys.modules[name], "__file__", None) or ""):
+                        del sys.modules[name]
         return Done(code, *(stream.buffer.getvalue().decode("utf-8") for stream in (out, err)))  # type: ignore[attr-defined]
 
     def start(self, *words: str) -> subprocess.Popen[str]:
