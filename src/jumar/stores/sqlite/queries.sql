@@ -129,16 +129,16 @@ DELETE FROM hold WHERE run_no = ? AND call_seq = ?;
 
 -- name: holds_of_workspace
 SELECT hold.workspace, path, hold.run_no, run_id, call_seq
-FROM hold JOIN run ON run.run_no = hold.run_no WHERE hold.workspace = ? ORDER BY path, hold_no;
+FROM hold JOIN run ON run.run_no = hold.run_no WHERE hold.workspace = ?;
 
 -- name: holds_below
 SELECT hold.workspace, path, hold.run_no, run_id, call_seq
 FROM hold JOIN run ON run.run_no = hold.run_no
-WHERE hold.workspace = ? AND path >= ? AND path < ? ORDER BY path, hold_no;
+WHERE hold.workspace = ? AND path >= ? AND path < ?;
 
 -- name: holds_at
 SELECT hold.workspace, path, hold.run_no, run_id, call_seq
-FROM hold JOIN run ON run.run_no = hold.run_no WHERE hold.workspace = ? AND path = ? ORDER BY hold_no;
+FROM hold JOIN run ON run.run_no = hold.run_no WHERE hold.workspace = ? AND path = ?;
 
 -- name: run_open_calls
 SELECT call_id, state FROM call WHERE run_no = ? AND state IN (2, 5) AND state IN (0, 1, 2, 5);
@@ -326,16 +326,20 @@ SELECT state FROM call WHERE run_no = ? AND seq = ?;
 -- name: artifact
 SELECT packing, data FROM artifact WHERE run_no = ? AND digest = ?;
 
--- name: artifact_of_origin
+-- name: artifact_of_family
 WITH RECURSIVE origin (run_no, forked_from) AS (
     SELECT run_no, forked_from FROM run WHERE run_no = ?1
     UNION SELECT run.run_no, run.forked_from FROM origin JOIN run ON run.run_id = origin.forked_from
 )
-SELECT packing, data FROM artifact WHERE digest = ?2 AND run_no IN (SELECT run_no FROM origin) LIMIT 1;
+SELECT packing, data FROM artifact WHERE digest = ?2 AND run_no IN (SELECT run_no FROM origin);
 
 -- name: checkpoints
 SELECT version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum, tree, environment, storage
 FROM checkpoint WHERE run_no = ? ORDER BY version;
+
+-- name: checkpoint
+SELECT version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum, tree, environment, storage
+FROM checkpoint WHERE run_no = ? AND version = ?;
 
 -- name: last_snapshot
 SELECT version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum, tree, environment, storage

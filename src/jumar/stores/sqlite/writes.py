@@ -34,8 +34,8 @@ from jumar.core.phases import FINAL, PHASE_BEFORE, STATUS_BEFORE
 from jumar.core.records import RunRecord
 from jumar.core.states import CallState, Control, EventKind, Phase, Status, mask
 from jumar.stores.clock import BOOT, lease_ms
-from jumar.stores.sqlite import forking, holds, operators, taking
-from jumar.stores.sqlite.rows import call_row, checkpoint_row, is_plain, numbers_text, plain_call_row
+from jumar.stores.sqlite import forking, holds, keeping, operators, taking
+from jumar.stores.sqlite.rows import call_row, is_plain, numbers_text, plain_call_row
 from jumar.stores.sqlite.tables import SQL, Undo, artifact, call_change, event, run_by_id, run_by_no
 
 _ADVANCE = SQL["run_advance"]
@@ -203,9 +203,9 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
     for kept in advance.artifacts:
         artifact(connection, run_no, kept.digest, kept.data)
     if advance.before is not None:
-        connection.execute(SQL["checkpoint_insert"], checkpoint_row(run_no, sealed(advance.before, advance.version)))
+        keeping.keep(connection, run_no, sealed(advance.before, advance.version))
     if advance.after is not None:
-        connection.execute(SQL["checkpoint_insert"], checkpoint_row(run_no, sealed(advance.after, version)))
+        keeping.keep(connection, run_no, sealed(advance.after, version))
     for request in advance.requests:
         values = (
             request.request_id,
