@@ -224,7 +224,7 @@ def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[
 
     `effect` says what repeating a call would do: "read" (nothing), "idempotent" (nothing more, given the
     same idempotency key), "external" (it would happen twice).  `retries` is the number of further attempts after a
-    passing failure (2 by default), `timeout` seconds.  `not_applied` lists exceptions that promise the call did not
+    passing failure (2 by default, or what `Harness(config=)` says), `timeout` seconds.  `not_applied` lists exceptions that promise the call did not
     happen, `errors` those that the agent gets as they are and that promise the same.  `settle` is the number of
     seconds after an attempt's end within which a late effect is still reckoned with (two lease ttls by default).
 
