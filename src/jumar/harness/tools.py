@@ -222,11 +222,12 @@ class ToolOptions(TypedDict, total=False):
 def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]:
     """Make a function a tool, for a harness that lists it in an agent's `tools=[...]`.
 
-    `effect` says what repeating a call would do: "read" (nothing), "idempotent" (nothing more, given the
-    same idempotency key), "external" (it would happen twice).  `retries` is the number of further attempts after a
-    passing failure (2 by default, or what `Harness(config=)` says), `timeout` seconds.  `not_applied` lists exceptions that promise the call did not
-    happen, `errors` those that the agent gets as they are and that promise the same.  `settle` is the number of
-    seconds after an attempt's end within which a late effect is still reckoned with (two lease ttls by default).
+    `effect` says what repeating a call would do: "read" (nothing), "idempotent" (nothing more, given the same
+    idempotency key), "external" (it would happen twice).  `retries` is the number of further attempts after a passing
+    failure (2 by default, or what `Harness(config=)` says), `timeout` seconds.  `not_applied` lists exceptions that
+    promise the call did not happen, `errors` those that the agent gets as they are and that promise the same.  `settle`
+    is the number of seconds after an attempt's end within which a late effect is still reckoned with (two lease ttls by
+    default).
 
     `approval="always"` asks a person before an attempt is sent; where that is refused, the agent gets CallRejected.
     `identity` names what a call does, from the tool's own arguments, as in `lambda invoice, cents: f"pay:{invoice}"`:
