@@ -292,3 +292,10 @@ def test_without_the_brief_the_model_would_make_its_mistake_again() -> None:
     answer, usage = model_fix.maintenance(config, f"VerificationFailed: {model_fix.REFUSED}")
     assert json.loads(answer) == {"text": WANTED.decode(), "mode": "0640"}
     assert usage.output_tokens > 0
+
+
+def test_the_readme_shows_what_was_seen_of_the_files(played: Played) -> None:
+    text = told(played.result)
+    about_files = text[text.index("What the files were\n") : text.index("\nCounted in")].splitlines()[1:]
+    rows = [line for line in about_files if not line.startswith("    ") or "shop.ini  " in line]
+    assert "\n".join(["```console", *rows, "```"]) in (Path(__file__).parents[2] / "README.md").read_text("utf-8")

@@ -74,7 +74,7 @@ class Teller:
     def open(self, piece: Piece, directory: Path) -> None:
         """Say what is going to happen."""
         kills = _NUMBERS[piece.kills]
-        self._line(f"Two agents are killed {kills} times in all, and each finishes its task once.", "bold")
+        self._wrapped(f"Two agents are killed {kills} times in all, and each finishes its task once.", "bold")
         self._wrapped("No key and no network are needed.")
         self._line(f"Everything happens in {directory}", "dim")
 
