@@ -19,6 +19,8 @@ from jumar.core.states import CallKind, Effect, IdentityScope, Strategy
 from jumar.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from jumar.engine.live import LiveRun
 
 
@@ -67,6 +69,15 @@ class Branch:
         return below(self.step, entered(word, times))
 
 
+def folder_of(root: str | None) -> Path:
+    """A run's workspace; UsageError where it has none."""
+    if root is None:
+        raise UsageError("the run has no workspace", hint='Name the folder: Harness(workspace="site").')
+    from pathlib import Path
+
+    return Path(root)
+
+
 class CurrentCall(Struct, frozen=True, eq=False):
     """The call whose body is running, as `jumar.current_call()` answers it."""
 
@@ -81,6 +92,14 @@ class CurrentCall(Struct, frozen=True, eq=False):
     _scope: IdentityScope | None = None
     _origin: str | None = None
     _undone: int = 0
+    _root: str | None = None
+
+    @property
+    def workspace(self) -> Path:
+        """The folder that the run's files are in: of a fork its own, where it was given one.  UsageError where the run
+        has no workspace.
+        """
+        return folder_of(self._root)
 
     @property
     def idempotency_key(self) -> str:

@@ -27,7 +27,7 @@ from jumar.engine.flows.fan import fan_out, first_failure
 from jumar.engine.flows.sleeping import sleep
 from jumar.engine.live import LiveRun
 from jumar.engine.policy import ToolPolicy
-from jumar.engine.scope import branch_here
+from jumar.engine.scope import branch_here, folder_of
 from jumar.engine.steps import Step
 from jumar.errors import MapFailed, NotSupported, UsageError
 from jumar.harness.asking import ask_call, sleep_call
@@ -36,6 +36,8 @@ from jumar.harness.options import effect_named, seconds, several, strategy_named
 from jumar.harness.tools import Bound, is_tool, spec_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from jumar.core.briefs.records import Brief
 
 _KINDS = {"decision": CallKind.DECISION, "tool": CallKind.TOOL, "value": CallKind.VALUE}
@@ -81,6 +83,13 @@ class Face:
     def recovered(self) -> bool:
         """Whether this run goes on from an earlier process."""
         return self._live.recovered
+
+    @property
+    def workspace(self) -> Path:
+        """The folder that the run's files are in: of a fork its own, where it was given one.  UsageError where the run
+        has no workspace.
+        """
+        return folder_of(self._live.run.workspace)
 
     @property
     def context(self) -> dict[str, Any]:

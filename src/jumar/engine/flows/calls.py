@@ -159,6 +159,7 @@ class Call:
             self.identity_scope,
             live.run.origin,
             self.undone,
+            live.run.workspace,
         )
         return Scope(live, self.branch or live.root, current)
 

@@ -98,7 +98,9 @@ def _read(live: LiveRun, fingerprints: Mapping[str, Fingerprint]) -> Flow[Enviro
     readings: dict[str, bytes | None] = {}
     for name, fingerprint in list(fingerprints.items()):
         # As a value's body: a tool that reads, called in it, just runs, and one that acts is refused.
-        asked = CurrentCall(live.run_id, f"fingerprint.{name}", b"", CallKind.VALUE, name, Effect.READ, 1)
+        asked = CurrentCall(
+            live.run_id, f"fingerprint.{name}", b"", CallKind.VALUE, name, Effect.READ, 1, _root=live.run.workspace
+        )
         scope = Scope(live, live.root, asked)
         ended = yield from Look(fingerprint.read, scope, fingerprint.timeout)
         live.progress_at = live.clock()
