@@ -196,8 +196,11 @@ class Unbroken:
         self, folder: Path, clock: StoppedClock, *, waits: bool, make: Callable[..., Harness] = opened
     ) -> None:
         story = Story(folder, clock, waits=waits, make=make)
-        result = story.live()
-        assert result is not None and result.status == "COMPLETED"
+        self.learn(story, story.live())
+
+    def learn(self, story: Story, result: RunResult[Any] | None) -> None:
+        """Take the story of a run that never died for the measure."""
+        assert result is not None and result.status == "COMPLETED", f"the run ended {result}"
         self.output = plain(result.output)
         self.rows = {call_id: facts(row) for call_id, row in story.rows().items()}
         self.points = story.points

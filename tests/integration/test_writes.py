@@ -298,6 +298,27 @@ def test_edits_by_a_person_between_two_writes_are_what_the_second_is_put_back_to
     assert site.files() == before
 
 
+# --- Approvals. ------------------------------------------------------------------------------------------------------
+
+
+def test_the_paths_are_those_of_the_arguments_that_a_person_approved(site: Site) -> None:
+    def rewrite(name: str) -> str:
+        site.write(f"conf/{name}", "written")
+        if name == "other.ini":
+            raise Trouble
+        return name
+
+    agent = site.agent(site.tool(rewrite, paths=["conf/{name}"], approval="always", retries=0))
+    before = site.files()
+    for asked, approved, status in (("../x", "site.ini", "COMPLETED"), ("site.ini", "other.ini", "FAILED")):
+        waiting = site.harness.run(agent, [asked])
+        assert waiting.status == "WAITING"
+        site.harness.approve(waiting.run_id, waiting.waiting_on[0].call_id, args={"name": approved})
+        assert site.harness.resume(waiting.run_id).status == status
+    assert site.read("conf/site.ini") == "written"
+    assert site.files()[b"conf/other.ini"] == before[b"conf/other.ini"]
+
+
 # --- Without a workspace. --------------------------------------------------------------------------------------------
 
 
