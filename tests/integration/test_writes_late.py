@@ -187,6 +187,101 @@ def test_another_write_to_what_was_given_up_waits_until_that_is_put_back(tmp_pat
     assert seen == ["port = 80\n", "port = 80\n"]
 
 
+def test_a_write_that_is_given_up_while_another_is_in_its_way_is_never_sent(tmp_path: Path) -> None:
+    site = furnished(tmp_path, waits=True)
+    begun, goes = asyncio.Event(), asyncio.Event()
+    sent: list[str] = []
+
+    @site.harness.tool(effect="write", paths=["conf"])
+    async def rewrite(text: str) -> str:
+        sent.append(text)
+        if text == "first":
+            begun.set()
+            await goes.wait()
+        site.write("conf/site.ini", text)
+        return text
+
+    died: list[int] = []
+
+    @site.harness.agent
+    async def work(run: AsyncRun, task: str) -> str:
+        first = asyncio.ensure_future(run.call(rewrite, "first"))
+        second = asyncio.ensure_future(run.call(rewrite, "second"))
+        if not died:
+            await begun.wait()
+            until_it_waits = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(0.1, until_it_waits.set_result, None)
+            await until_it_waits
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        goes.set()
+        text: str = await first
+        await run.value("went on", 1)
+        if not died:
+            died.append(1)
+            raise KeyboardInterrupt
+        return text
+
+    with site.harness:
+        with pytest.raises(KeyboardInterrupt):
+            site.harness.run(work, "x")
+        assert site.harness.resume(site.harness.find("last")).unwrap() == "first"
+        assert states(site.harness) == {
+            "rewrite.1": "SUCCEEDED",
+            "rewrite.2": "FAILED",
+            "went-on.1": "SUCCEEDED",
+        }
+    assert sent == ["first"]
+
+
+# --- Strategies. -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("strategy", "seen"), [("rollback", "port = 80\n"), ("retry", "half")])
+def test_a_write_that_was_cut_off_is_made_again_on_the_files_that_its_strategy_leaves(
+    tmp_path: Path, strategy: str, seen: str
+) -> None:
+    site = furnished(tmp_path, lease_ttl=TTL)
+    found: list[str] = []
+
+    def rewrite() -> str:
+        found.append(site.read("conf/site.ini"))
+        site.write("conf/site.ini", "half")
+        if len(found) == 1:
+            raise KeyboardInterrupt
+        return "done"
+
+    agent = site.agent(site.tool(rewrite, paths=["conf/site.ini"], strategy=strategy))
+    with site.harness:
+        with pytest.raises(KeyboardInterrupt):
+            site.harness.run(agent, [])
+        assert site.harness.resume(site.harness.find("last")).unwrap() == "done"
+        assert site.holds() == []
+    assert found == ["port = 80\n", seen]
+
+
+def test_a_write_that_was_cut_off_and_goes_forward_fails_with_its_files_as_they_are(tmp_path: Path) -> None:
+    site = furnished(tmp_path, lease_ttl=TTL)
+    made: list[int] = []
+
+    def rewrite() -> None:
+        made.append(1)
+        site.write("conf/site.ini", "half")
+        raise KeyboardInterrupt
+
+    agent = site.agent(site.tool(rewrite, paths=["conf/site.ini"], strategy="forward"))
+    with site.harness:
+        with pytest.raises(KeyboardInterrupt):
+            site.harness.run(agent, [])
+        result = site.harness.resume(site.harness.find("last"))
+        assert (result.status, result.error_type) == ("FAILED", "CallFailed")
+        assert "its files are left as they are" in str(result.error)
+        assert site.holds() == []
+    assert made == [1]
+    assert site.read("conf/site.ini") == "half"
+
+
 # --- Orders. ---------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.core.held_paths import held_paths, named_links, overlapping
 from jumar.core.requests import Capture, Captured, Graft, Occupy, Place, Request, Restore
-from jumar.errors import JumarError, UsageError, WorkspaceBusy
+from jumar.errors import JumarError, UsageError, WorkspaceBusy, WorkspaceError
 from jumar.stores.opening import SQLITE
 
 if TYPE_CHECKING:
@@ -97,7 +97,10 @@ class OpenWorkspace:
 
         with self._one_at_a_time:
             known, changes = request.known, request.known.changes
-            snapshot = self.workspace.capture(request.scope, progress=request.tell)
+            try:
+                snapshot = self.workspace.capture(request.scope, progress=request.tell)
+            except OSError as error:
+                raise WorkspaceError(f"the workspace cannot be captured ({error})") from error
             digest = snapshot_digest(snapshot)
             if not request.scope:
                 known.tree, known.seen = digest, changes

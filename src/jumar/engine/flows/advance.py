@@ -70,7 +70,7 @@ def advance(
     try:
         outcome = yield Commit(change, live.lane)
     except Exception as error:
-        raise live.stop(_unwritten(error)) from error
+        raise live.stop(unwritten(error)) from error
     if type(outcome) is Ack:
         live.seen(sent_at)
         if phase is not None:
@@ -117,7 +117,7 @@ def leave(
     try:
         outcome = yield Commit(change if riders is None else _laden(change, riders), live.lane)
     except Exception as error:
-        raise live.stop(_unwritten(error)) from error
+        raise live.stop(unwritten(error)) from error
     if type(outcome) is Ack:
         return outcome
     assert isinstance(outcome, Refusal)
@@ -132,7 +132,7 @@ def leave(
     raise live.refused(outcome)
 
 
-def _unwritten(error: Exception) -> JumarError:
+def unwritten(error: Exception) -> JumarError:
     """What an agent's run stops with where a change met an error on its way: nobody knows what the store has now, so
     no later change of this process may build on it.
     """

@@ -315,10 +315,12 @@ def _uncertain(call: Call, record: CallRecord) -> Flow[Any]:
 
 
 def _put_back(call: Call, record: CallRecord) -> Flow[None]:
-    """The files of a write as they were before it; where a person is asked now, nobody is kept from them meanwhile."""
-    from jumar.engine.flows.putting_back import put_back_uncertain  # which a run without files never needs
+    """Do what the strategy says about a write that was cut off; where a person is asked now, nobody is kept from its
+    files meanwhile.
+    """
+    from jumar.engine.flows.putting_back import after_cut_off  # which a run without files never needs
 
-    yield from put_back_uncertain(call, record)
+    yield from after_cut_off(call, record)
     if call.needs_yes:
         with call.live.lock:
             call.live.ride().drops.append(call.seq)

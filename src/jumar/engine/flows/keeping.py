@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jumar.core.failures import short_message
 from jumar.core.records import CallRecord
 from jumar.core.requests import Capture, Captured, Flow, Graft, Load, Sleep
 from jumar.core.states import CallState, Effect, EventKind
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, WARNING, log
-from jumar.errors import JumarError, WorkspaceBusy
+from jumar.errors import WorkspaceBusy
 
 _LOOK_SECONDS = 0.1
 _UNTOUCHED = (CallState.PLANNED, CallState.AWAITING)
@@ -53,9 +54,9 @@ def scan(live: LiveRun) -> Flow[None]:
                 continue
             _tell(live, f"the workspace cannot be captured: {busy.what}")
             return
-        except JumarError as error:
+        except Exception as error:
             live.tree = None
-            _tell(live, f"the workspace cannot be captured: {error.what}")
+            _tell(live, f"the workspace cannot be captured: {short_message(error)}")
             return
         if not found.snapshot.complete:
             _tell(live, _lacking(found.snapshot))

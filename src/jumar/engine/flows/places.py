@@ -12,11 +12,11 @@ from jumar.core.records import CallRecord, HoldRecord
 from jumar.core.requests import Attempt, Flow, Occupy, Place, Sleep
 from jumar.core.restoring import shown
 from jumar.core.states import EventKind
+from jumar.engine.flows.advance import unwritten
 from jumar.engine.flows.outcomes import load
 from jumar.engine.halting import Wait
 from jumar.engine.live import LiveRun
 from jumar.engine.scope import Branch
-from jumar.errors import JumarError
 
 if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
@@ -29,7 +29,7 @@ class Taken:
 
     def __init__(self, live: LiveRun, root: str, place: Place, branch: Branch | None, call_id: str) -> None:
         self._live = live
-        self._root = root
+        self._opened = live.io.files.of(root)
         self._place = place
         self._branch = branch
         self._call_id = call_id
@@ -47,8 +47,7 @@ class Taken:
 
     def leave(self) -> None:
         """Give the paths back: now, or when the body that still writes there has ended."""
-        attempt = self._body
-        opened = self._live.io.files.of(self._root)
+        attempt, opened = self._body, self._opened
         if attempt is None or attempt.over_at is not None:
             opened.vacate(self._place)
             return
@@ -100,8 +99,8 @@ def _occupy(live: LiveRun, root: str, place: Place, snapshot: bytes | None) -> F
     """Try once; an error stops the run, so that the agent's code does not swallow it."""
     try:
         return (yield from Occupy(root, place, snapshot))
-    except JumarError as error:
-        raise live.stop(error) from error
+    except Exception as error:
+        raise live.stop(unwritten(error)) from error
 
 
 def ended(live: LiveRun, attempt: Attempt | None, branch: Branch | None, call_id: str) -> Flow[None]:

@@ -13,18 +13,22 @@ from jumar.core.changes import CallChange
 from jumar.core.checksums import call_checksum, failure_bytes
 from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Load, Restore, Sleep
-from jumar.core.states import CallState, Control, Effect, ErrorClass, EventKind
-from jumar.engine.flows.advance import advance
+from jumar.core.states import CallState, Control, Effect, ErrorClass, EventKind, Strategy
+from jumar.core.strategies import of_call
+from jumar.engine.flows.advance import advance, unwritten
+from jumar.engine.flows.outcomes import raised, record_failure
 from jumar.engine.flows.places import ended, taken, taken_at_rest
+from jumar.engine.flows.settling import note_given_up
 from jumar.engine.halting import Wait
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import WARNING, log
 from jumar.engine.scope import Branch
-from jumar.errors import IntegrityError, JumarError, WorkspaceError
+from jumar.errors import IntegrityError, WorkspaceError
 
 if TYPE_CHECKING:
     from jumar.engine.flows.calls import Call
 
+_LEFT = Failure("CutOff", "it was cut off, and its files are left as they are", ErrorClass.POLLUTED)
 _TRIES = 3  # restores, where files are changed again while they are put back
 _LOOK_SECONDS = 0.1
 
@@ -46,13 +50,11 @@ def restored(live: LiveRun, root: str, seq: int, call_id: str, before: bytes) ->
         live.check_lease()
         try:
             report: Any = yield from Restore(root, before, force=True, skip=True)
-        except IntegrityError as error:
-            raise live.stop(error) from error
         except WorkspaceError as error:
             left = error.what
             continue
-        except JumarError as error:
-            raise live.stop(error) from error
+        except Exception as error:
+            raise live.stop(unwritten(error)) from error
         live.progress_at = live.clock()
         left = _left(report)
         if left is None:
@@ -72,6 +74,27 @@ def _left(report: Any) -> str | None:
     stuck = [each for each in report.paths if each.outcome in (Outcome.CONFLICT, Outcome.FAILED)]
     more = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
     return f"{stuck[0].text} ({stuck[0].reason}){more}"
+
+
+def after_cut_off(call: Call, record: CallRecord) -> Flow[None]:
+    """Do what the strategy says about a write that may have been cut off: return where the call is to be made again,
+    its files put back unless a strategy wants them left; raise where it is to fail as it stands.
+    """
+    live, number = call.live, record.attempt
+    strategy = of_call(Effect.WRITE, ErrorClass.POLLUTED, call.strategy)
+    try:
+        if strategy is Strategy.ROLLBACK:
+            yield from put_back_uncertain(call, record)
+            return
+        live.dirty = True
+        yield from ended(live, live.io.going_on.get((live.run_id, record.seq, number)), call.branch, call.call_id)
+    except BaseException as given_up:
+        note_given_up(call, number, given_up, CallState.UNCERTAIN, new=False, over_at=record.over_at)
+        raise
+    if strategy is Strategy.FORWARD:
+        failure = record.failure or _LEFT
+        yield from record_failure(call, number, failure, record.started_at, live.wall(), new=False, freed=True)
+        raise raised(call, failure)
 
 
 def put_back_uncertain(call: Call, record: CallRecord) -> Flow[None]:

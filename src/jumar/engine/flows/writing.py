@@ -38,6 +38,7 @@ from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Strategy
 from jumar.core.strategies import of_call
 from jumar.core.uncertain import Ended, Judgement, judge
 from jumar.engine.flows.actions import held
+from jumar.engine.flows.advance import unwritten
 from jumar.engine.flows.effects import last_attempt, not_sent, pause, send, start
 from jumar.engine.flows.keeping import captured, grafted
 from jumar.engine.flows.outcomes import failure_of, how_ended, raised, record_failure, record_success
@@ -107,7 +108,11 @@ def make_write(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
     last = last_attempt(call, attempt)
     while True:
         live.before_dispatch()
-        place = yield from taken(live, root, call.seq, write.paths, call.branch, call.call_id)
+        try:
+            place = yield from taken(live, root, call.seq, write.paths, call.branch, call.call_id)
+        except BaseException as given_up:
+            note_given_up(call, attempt - 1, given_up, CallState.FAILED, new=new)
+            raise
         try:
             end = yield from _attempt(write, place, attempt, new=new)
         finally:
@@ -188,7 +193,7 @@ def _attempt(write: _Write, place: Taken, attempt: int, *, new: bool) -> Flow[_D
     """One attempt, with its paths taken; None where another call holds its name or its paths."""
     call, live = write.call, write.call.live
     try:
-        before = yield from captured(live, write.root, write.scope)
+        before = yield from _captured(write)
         _check_restorable(write, before)
         beyond = _led_to(write, before)
         if beyond:
@@ -239,10 +244,27 @@ def _undone(write: _Write, place: Taken, attempt: int, ended: Attempt, before: C
         end.again = False
         return end
     yield from note_uncertain(call, attempt, end.failure, ended.over_at)
-    yield from place.over(ended)
-    if strategy is Strategy.ROLLBACK:
-        yield from put_back(call.live, write.root, call.seq, call.call_id, before.digest, call.branch)
+    try:
+        yield from place.over(ended)
+        if strategy is Strategy.ROLLBACK:
+            yield from put_back(call.live, write.root, call.seq, call.call_id, before.digest, call.branch)
+    except BaseException as given_up:
+        note_given_up(call, attempt, given_up, CallState.UNCERTAIN, new=False, ended=ended)
+        raise
     return end
+
+
+def _captured(write: _Write) -> Flow[Captured]:
+    """The declared files as they are now.  An error that is not about the files themselves stops the run, so that the
+    agent's code does not swallow it.
+    """
+    live = write.call.live
+    try:
+        return (yield from captured(live, write.root, write.scope))
+    except WorkspaceError:
+        raise
+    except Exception as error:
+        raise live.stop(unwritten(error)) from error
 
 
 def _check_restorable(write: _Write, before: Captured) -> None:
@@ -286,7 +308,7 @@ def _after(write: _Write) -> Flow[Captured | None]:
     """The files as the body has left them; None where that cannot be told, which undoes nothing of what it did."""
     live = write.call.live
     try:
-        after = yield from captured(live, write.root, write.scope)
+        after = yield from _captured(write)
     except WorkspaceError as error:
         log(WARNING, live.run_id, write.call.call_id, "what it has written cannot be captured: %s", error.what)
         live.dirty = True
