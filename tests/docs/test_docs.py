@@ -30,15 +30,6 @@ def test_the_drawings_are_made_from_the_tables_as_they_are():
     assert diagrams.redrawn(page) == page, "run: python docs/diagrams.py"
 
 
-def test_the_events_that_keep_checkpoints_are_told_with_their_levels():
-    from jumar.core.triggers import LEVELS
-
-    page = (ROOT / "docs" / "recovery.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (task|step|tool) \|", page, re.MULTILINE)
-    told = {event: level for events, level in rows for event in re.findall(r"\w+", events)}
-    assert told == {event: level.label for event, level in LEVELS.items()}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_run(page, tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "src")])}
@@ -108,7 +99,7 @@ def test_every_configuration_that_a_page_shows_can_be_used(tmp_path):
         for page in PAGES
         for block in re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     ]
-    assert len(shown) >= 2
+    assert shown
     for number, block in enumerate(shown):
         path = tmp_path / f"{number}.yaml"
         path.write_text(block, encoding="utf-8")
