@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jumar import Harness, NotApplied, Run
+from jumar import Happened, Harness, NotApplied, NotHappened, Run
 from jumar.errors import CannotRollBack, UsageError
 from jumar.testing.crash_clock import StoppedClock
 from tests.integration.rollback_helpers import Outside, declare_tools, done, states
@@ -73,6 +73,23 @@ def test_what_a_person_leaves_stands_and_answers(harness: Harness, waits: bool) 
     assert done(harness.resume(run_id)) == "stayed"
     assert outside.seen == [("book", "1"), ("book", "2"), ("cancel", "1", "r-1"), ("book", "1")]
     assert states(harness, run_id)["book.2.undo"] == "FAILED behind"
+
+
+@both_kinds
+def test_a_person_may_know_that_it_was_undone_after_all(harness: Harness, waits: bool) -> None:
+    outside = Outside()
+    run_id = harness.run(guest(harness, outside, waits), "x").run_id
+    outside.failures = [RuntimeError("no answer"), RuntimeError("no answer")]
+    harness.rollback(run_id, to="start")
+    outside.note("cancel", "2", "by telephone")
+    harness.resolve(run_id, "book.2.undo", Happened(None))
+    (result,) = harness.resume_due()
+    assert [each.call_id for each in result.waiting_on] == ["book.1.undo"]
+    harness.resolve(run_id, "book.1.undo", NotHappened())
+    assert [each.status for each in harness.resume_due()] == ["PAUSED"]
+    assert outside.booked() == []
+    found = states(harness, run_id)
+    assert (found["book.1"], found["book.2"]) == ("COMPENSATED behind", "COMPENSATED behind")
 
 
 @both_kinds

@@ -54,10 +54,11 @@ class Answering:
         self._tools = tools
 
     def resolve(self, call_id: str, verdict: Happened[Any] | NotHappened, by: str | None, note: str | None) -> None:
-        """Say whether a call that may have happened did."""
-        request, call = self._open(call_id, RequestKind.RESOLVE)
+        """Say whether a call that may have happened did; one that undoes another is tried again where it did not."""
+        request, call = self._open(call_id, RequestKind.RESOLVE, RequestKind.UNDO)
         if isinstance(verdict, Happened):
-            self._answer(request, call, Verdict.HAPPENED, self._result(call, verdict.result), by, note)
+            result = self._result(call, verdict.result) if request.kind is RequestKind.RESOLVE else None
+            self._answer(request, call, Verdict.HAPPENED, result, by, note)
         elif isinstance(verdict, NotHappened):
             self._answer(request, call, Verdict.NOT_HAPPENED, None, by, note)
         else:

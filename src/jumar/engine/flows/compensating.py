@@ -6,7 +6,8 @@ come to disk in one advance, in which the name of the action, where it has one, 
 once more.
 
 What fails, and what may have happened without anybody knowing, is not guessed at: somebody is asked whether to try
-again or to leave it.  So is somebody before anything is sent, where another run was given the original's result.
+again or to leave it, or says that it has happened.  So is somebody before anything is sent, where another run was
+given the original's result.
 """
 
 from __future__ import annotations
@@ -78,6 +79,9 @@ def compensate(
         return _waits_for_somebody(call)
     if asked is not None and asked.verdict is Verdict.REJECT:
         return (yield from _left(call, asked))
+    if asked is not None and asked.verdict is Verdict.HAPPENED:
+        yield from _record(call, asked.attempt, None, live.wall())
+        return Compensation(undone=True)
     made = 0 if record is None else record.attempt
     if record is None:
         call.seq = live.take_numbers(1)
@@ -222,7 +226,7 @@ def _make(call: _Call, attempt: int, *, new: bool) -> Flow[Compensation]:
         ended = yield from _sent(call, attempt, new=new)
         new = False
         if ended is not None and ended.error is None and not ended.timed_out:
-            yield from _record(call, original, attempt, ended)
+            yield from _record(call, attempt, ended.value, ended.ended_at)
             return Compensation(undone=True)
         error = None if ended is None else ended.error
         if error is not None and not isinstance(error, Exception):
@@ -294,18 +298,18 @@ def _change(call: Call, attempt: int, state: CallState, failure: Failure | None)
     )
 
 
-def _record(call: Call, original: CallRecord, attempt: int, ended: Attempt) -> Flow[None]:
+def _record(call: _Call, attempt: int, value: Any, ended_at: int) -> Flow[None]:
     """That the original is undone, and what its compensation returned, where that is short plain data."""
-    live = call.live
+    live, original = call.live, call.original
     try:
-        data = _ANY.encode(ended.value)
+        data = _ANY.encode(value)
     except NotStorable:
         data = _NOTHING
     data = data if len(data) <= INLINE_BYTES else _NOTHING
     done = replace(
         _change(call, attempt, CallState.SUCCEEDED, None),
         result=data,
-        ended_at=ended.ended_at,
+        ended_at=ended_at,
         checksum=call.checksum(CallState.SUCCEEDED, data),
     )
     frees = () if original.identity is None else (original.seq,)
