@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from jumar.core.changes import Change
+from jumar.core.checksums import checkpoint_agrees
 from jumar.core.records import CheckpointRecord, RunRecord
 from jumar.core.states import CallKind, CallState, IdentityScope, Level, Status
 from jumar.core.store import RunFilter, Store
@@ -181,8 +182,6 @@ _NONSENSE: dict[str, tuple[str, Any, str]] = {
     "a-failure-that-is-no-json": ("UPDATE call SET failure = ? WHERE run_no = 4 AND seq = 9", b"{", "call"),
     "a-failure-of-another-shape": ("UPDATE call SET failure = ? WHERE run_no = 4 AND seq = 9", b'{"a":1}', "call"),
     "a-failure-that-is-a-number": ("UPDATE call SET failure = ? WHERE run_no = 4 AND seq = 9", 5, "call"),
-    "a-level-there-is-none-of": ("UPDATE checkpoint SET level = ? WHERE run_no = 4", 99, "checkpoint"),
-    "references-that-are-bytes": ("UPDATE checkpoint SET refs = ? WHERE run_no = 4", b"\x05", "checkpoint"),
     "a-verdict-there-is-none-of": ("UPDATE request SET verdict = ? WHERE run_no = 4", 99, "request"),
     "bytes-that-are-no-text": ("UPDATE call SET tool = CAST(? AS TEXT) WHERE run_no = 4 AND seq = 2", b"\xff", ""),
 }  # fmt: skip
@@ -202,6 +201,37 @@ class TestRows:
         with pytest.raises(IntegrityError):
             for read in everything_read(store, runs[3]):
                 read()
+        store.close()
+
+    @pytest.mark.parametrize(
+        ("statement", "value"),
+        [
+            ("UPDATE checkpoint SET level = ? WHERE run_no = 4 AND version = 3", 99),
+            ("UPDATE checkpoint SET refs = ? WHERE run_no = 4 AND version = 3", b"\x05"),
+            ("UPDATE checkpoint SET storage = ? WHERE run_no = 4 AND version = 3", "cellar"),
+            ("UPDATE checkpoint SET name = ? WHERE run_no = 4 AND version = 3", b"\x05"),
+            ("UPDATE checkpoint SET tree = ? WHERE run_no = 4 AND version = 3", b"\x07" * 32),
+            ("UPDATE checkpoint SET version = ? WHERE run_no = 4 AND version = 3", "three"),
+        ],
+        ids=["level", "refs", "storage", "name", "tree", "version"],
+    )
+    def test_a_damaged_checkpoint_spoils_no_other_and_the_newest_sound_snapshot_is_the_one_before_it(
+        self, file: Path, runs: list[RunRecord], statement: str, value: Any
+    ) -> None:
+        store = opened(file)
+        scene = Scene(store)
+        for number in (2, 3):
+            kept = CheckpointRecord(f"files-{number}", Level.STEP, "manual", tree=bytes([number]) * 32)
+            scene.ack(scene.advance(scene.again(runs[3]), after=kept))
+        store.close()
+        damage(file, statement, value)
+        store = opened(file)
+        kept_now = {each.version: checkpoint_agrees(each) for each in store.checkpoints(4)}
+        assert kept_now == {1: True, 2: True, 3: False} if value != "three" else {1: True, 2: True}
+        last = store.last_snapshot(4)
+        assert last is not None and last.name == "files-2"
+        [finding] = store.inspect().findings
+        assert finding.where.startswith("checkpoint ")
         store.close()
 
     @pytest.mark.parametrize(
@@ -252,6 +282,52 @@ class TestRows:
         [finding] = store.inspect().findings
         assert finding.where in (f"name {runs[3].run_id}", "name another")
         assert finding.run_id == (None if "999" in statement else runs[3].run_id)
+        store.close()
+
+    @pytest.mark.parametrize(
+        ("statement", "where"),
+        [
+            ("UPDATE hold SET run_no = 999", "path conf"),
+            ("UPDATE hold SET call_seq = 77", "path conf"),
+            ("UPDATE hold SET call_seq = 0", "path conf"),
+            ("UPDATE hold SET path = 5, call_seq = 2", "path 5"),
+            ("UPDATE run SET intent = x'7b' WHERE run_no = 4", "intent"),
+            ("UPDATE run SET forked_from = 'gone' WHERE run_no = 4", "origin"),
+        ],
+    )
+    def test_what_points_to_nothing_is_named(
+        self, file: Path, runs: list[RunRecord], statement: str, where: str
+    ) -> None:
+        store = opened(file)
+        scene = Scene(store)
+        scene.ack(scene.writing(scene.again(runs[3]), b"conf", seq=13))
+        assert store.inspect().findings == ()
+        store.close()
+        damage(file, statement)
+        store = opened(file)
+        [finding] = store.inspect().findings
+        assert finding.where == where
+        assert finding.run_id == (None if "999" in statement else runs[3].run_id)
+        store.close()
+
+    def test_of_two_runs_of_a_family_the_one_with_sound_bytes_gives_an_artifact_out(
+        self, file: Path, runs: list[RunRecord]
+    ) -> None:
+        store = opened(file)
+        scene = Scene(store)
+        change = scene.fork(runs[3], run_id="ffffffff-0000-7000-8000-00000000ffff")
+        scene.ack(change)
+        fork = scene.claimed(scene.claim(change.run_id)).run
+        scene.ack(scene.advance(fork, artifacts=(LARGE,)))
+        store.close()
+        damage(file, "UPDATE artifact SET data = x'00' WHERE run_no = ? AND digest = ?", fork.run_no, LARGE.digest)
+        store = opened(file)
+        assert store.artifact(fork.run_no, LARGE.digest) == LARGE.data
+        store.close()
+        damage(file, "UPDATE artifact SET data = x'00' WHERE run_no = 4 AND digest = ?", LARGE.digest)
+        store = opened(file)
+        with pytest.raises(IntegrityError):
+            store.artifact(fork.run_no, LARGE.digest)
         store.close()
 
     @pytest.mark.parametrize("statement", ["data = x'00'", "packing = 0", "packing = 77"])

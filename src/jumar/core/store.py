@@ -156,11 +156,12 @@ class Store(Protocol):
         ...
 
     def checkpoints(self, run_no: int) -> list[CheckpointRecord]:
-        """A run's checkpoints in the order of their versions."""
+        """A run's checkpoints in the order of their versions.  One whose row is damaged is among them, and does not
+        agree with its checksum, so that a recovery can pass it over."""
         ...
 
     def last_snapshot(self, run_no: int) -> CheckpointRecord | None:
-        """A run's newest checkpoint that has a snapshot of the workspace."""
+        """A run's newest sound checkpoint that has a snapshot of the workspace."""
         ...
 
     def requests(self, run_no: int, call_seq: int | None = None, *, unanswered: bool = False) -> list[RequestRecord]:

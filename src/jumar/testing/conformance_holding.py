@@ -12,7 +12,7 @@ from jumar.core.changes import Ack, Guard
 from jumar.core.phases import CLAIMABLE, FINAL
 from jumar.core.records import HoldRecord, RunRecord
 from jumar.core.states import CallState, Effect, Status, Verdict
-from jumar.testing.conformance_scene import ROOT, Scene, answering, call, changed, holding, taking
+from jumar.testing.conformance_scene import INTENT, ROOT, Scene, answering, call, changed, holding, taking
 from jumar.testing.conformance_suite import Suite
 
 _FILE = b"conf/site.ini"
@@ -279,6 +279,24 @@ class KeepingPaths(Suite):
             assert Scene(opened).holders() == ([(_FILE, run.run_id, 1)] if self.durable else [])
         finally:
             opened.close()
+
+    def test_nothing_is_found_wrong_with_paths_of_open_writes_and_rollbacks_under_way(self, scene: Scene) -> None:
+        run = scene.running()
+        scene.ack(scene.writing(run, _FILE))
+        scene.rolling_back(intent=INTENT, holds=(holding(0, b"log"),))
+        assert scene.store.inspect().findings == ()
+
+    def test_paths_that_nobody_needs_are_found(self, scene: Scene) -> None:
+        missing, ended, over = scene.running(), scene.running(), scene.rolling_back(holds=(holding(0, b"c"),))
+        scene.ack(scene.advance(missing, holds=(holding(5, b"a"),)))
+        scene.ack(scene.writing(ended, b"b"))
+        failed = changed(1, CallState.FAILED, checksum=call(1, CallState.FAILED, effect=Effect.WRITE).checksum)
+        scene.ack(
+            scene.advance(scene.again(ended), changes=(replace(failed, failure=call(1, CallState.FAILED).failure),))
+        )
+        scene.ack(scene.heading(over, drops=()))
+        found = [(finding.where, finding.run_id) for finding in scene.store.inspect().findings]
+        assert found == [("path c", over.run_id), ("path a", missing.run_id), ("path b", ended.run_id)]
 
     @staticmethod
     def _waiting_for_a_verdict(scene: Scene, status: Status) -> RunRecord:

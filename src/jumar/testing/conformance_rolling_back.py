@@ -14,6 +14,7 @@ from jumar.core.states import CallState, Control, ErrorClass, EventKind, Level, 
 from jumar.testing.conformance_scene import (
     ANYTHING_UNFINISHED,
     AT,
+    INTENT,
     LONG,
     Scene,
     answering,
@@ -169,6 +170,13 @@ class BeginningRollbacks(Suite):
         found = scene.store.read_back(change)
         assert isinstance(found, Claimed)
         assert found.run == claimed.run
+
+    def test_an_intent_that_cannot_be_read_is_found(self, scene: Scene) -> None:
+        scene.rolling_back(intent=INTENT)
+        assert scene.store.inspect().findings == ()
+        run = scene.rolling_back(intent=b"{}")
+        [finding] = scene.store.inspect().findings
+        assert (finding.where, finding.run_id) == ("intent", run.run_id)
 
     @staticmethod
     def _cut_off(scene: Scene) -> RunRecord:

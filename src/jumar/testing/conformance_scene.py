@@ -33,6 +33,7 @@ from jumar.core.changes import (
 )
 from jumar.core.changes import Refusal as RefusalAnswer
 from jumar.core.checksums import checksum_of
+from jumar.core.intents import Former, Intent, pack_intent
 from jumar.core.phases import CLAIMABLE
 from jumar.core.records import Artifact, CallRecord, Failure, RequestRecord, RunRecord
 from jumar.core.states import (
@@ -54,6 +55,7 @@ LONG = 600_000  # milliseconds of a lease that outlives any test
 AT = 1_900_000_000_000  # a wall-clock moment
 ANYTHING_UNFINISHED = mask(*CLAIMABLE)
 ANYTHING = mask(*Status)
+INTENT = pack_intent(Intent(1, Phase.IN_CODE, 0, Former(Status.FAILED)))  # a rollback to version 1
 ROOT = "/srv/site"  # a workspace; no store looks at it
 
 # How a call is brought into a state by legal steps only.

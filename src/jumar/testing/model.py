@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from jumar.core.call_states import ENDED
 from jumar.core.changes import (
     Ack,
     Advance,
@@ -32,6 +33,7 @@ from jumar.core.changes import (
 )
 from jumar.core.checksums import call_agrees, checkpoint_agrees
 from jumar.core.codec import digest as digest_of
+from jumar.core.intents import intent_of
 from jumar.core.phases import FINAL
 from jumar.core.records import (
     CallRecord,
@@ -45,7 +47,7 @@ from jumar.core.records import (
 )
 from jumar.core.states import CallKind, CallState, Control, IdentityScope, RequestKind, Status
 from jumar.core.store import Finding, Inspection, RunFilter
-from jumar.errors import StoreError, StoreUnavailable
+from jumar.errors import IntegrityError, StoreError, StoreUnavailable
 from jumar.testing.conformance_rules import (
     RunRows,
     advanced,
@@ -276,7 +278,7 @@ class ModelStore:
 
     def last_snapshot(self, run_no: int) -> CheckpointRecord | None:
         """See `Store.last_snapshot`."""
-        with_trees = [kept for kept in self.checkpoints(run_no) if kept.tree is not None]
+        with_trees = [kept for kept in self.checkpoints(run_no) if kept.tree is not None and checkpoint_agrees(kept)]
         return with_trees[-1] if with_trees else None
 
     def requests(self, run_no: int, call_seq: int | None = None, *, unanswered: bool = False) -> list[RequestRecord]:
@@ -309,7 +311,7 @@ class ModelStore:
             wrong += [f"checkpoint {kept.version}" for kept in run.checkpoints.values() if not checkpoint_agrees(kept)]
             wrong += [f"artifact {name.hex()[:12]}" for name, data in run.artifacts.items() if digest_of(data) != name]
             findings += [Finding(where, "does not agree with its checksum", run.record.run_id) for where in wrong]
-        findings += self._idle_names()
+        findings += self._idle_names() + self._idle_holds() + self._unreadable_intents()
         return Inspection(
             runs=len(self._runs),
             calls=sum(len(run.calls) for run in self._runs),
@@ -330,6 +332,27 @@ class ModelStore:
             for name in self._taken.names.values()
             if name.run_no != 0 and (name.scope, name.key, name.run_no, name.call_seq) not in carried
         ]
+
+    def _idle_holds(self) -> list[Finding]:
+        """Paths held by calls that are not there or have ended, or by rollbacks that are not under way."""
+        idle = []
+        for held in self._taken.holds:
+            run = self._numbered(held.run_no)
+            assert run is not None
+            call = run.calls.get(held.call_seq)
+            goes_on = run.record.intent is not None if held.call_seq == 0 else call and call.state not in ENDED
+            if not goes_on:
+                idle.append(Finding(f"path {held.path.decode()}", "is held by nobody", held.run_id))
+        return idle
+
+    def _unreadable_intents(self) -> list[Finding]:
+        findings = []
+        for run in self._runs:
+            try:
+                intent_of(run.record)
+            except IntegrityError as error:
+                findings.append(Finding("intent", error.what, run.record.run_id))
+        return findings
 
     def close(self) -> None:
         """See `Store.close`."""

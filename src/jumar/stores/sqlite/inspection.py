@@ -6,13 +6,16 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator
 
+from jumar.core.call_states import ENDED
 from jumar.core.checksums import call_agrees, checkpoint_agrees
+from jumar.core.intents import intent_of
+from jumar.core.records import RunRecord
 from jumar.core.states import IdentityScope
 from jumar.core.store import Finding, Inspection
 from jumar.errors import IntegrityError
 from jumar.stores.packing import unpack
 from jumar.stores.sqlite.rows import call_record, checkpoint_record, request_record, run_record
-from jumar.stores.sqlite.tables import SQL
+from jumar.stores.sqlite.tables import SQL, run_by_id
 
 _MOST_LINES = 100  # of SQLite's own findings
 
@@ -24,6 +27,7 @@ def inspect(reader: sqlite3.Connection) -> Inspection:
     try:
         findings.extend(_runs(reader, counts))
         findings.extend(_identities(reader))
+        findings.extend(_holds(reader))
         findings.extend(_artifacts(reader, counts))
     except sqlite3.DatabaseError as error:
         findings.append(Finding("database", f"could not be read to the end ({error})"))
@@ -50,7 +54,7 @@ def _runs(reader: sqlite3.Connection, counts: dict[str, int]) -> Iterator[Findin
 
 def _run(reader: sqlite3.Connection, run_no: int, run_id: str, counts: dict[str, int]) -> Iterator[Finding]:
     try:
-        run_record(reader.execute(SQL["run_by_no"], (run_no,)).fetchone())
+        yield from _origins(reader, run_record(reader.execute(SQL["run_by_no"], (run_no,)).fetchone()))
     except IntegrityError as error:
         yield Finding("run", error.what, run_id)
     for row in reader.execute(SQL["calls"], (run_no, 0)):
@@ -76,6 +80,38 @@ def _run(reader: sqlite3.Connection, run_no: int, run_id: str, counts: dict[str,
             request_record(row)
         except IntegrityError as error:
             yield Finding(f"request about {row[2]}", error.what, run_id)
+
+
+def _origins(reader: sqlite3.Connection, run: RunRecord) -> Iterator[Finding]:
+    """What a run's row points to: the rollback it is in, and the run it was made from, which keeps its artifacts."""
+    try:
+        intent_of(run)
+    except IntegrityError as error:
+        yield Finding("intent", error.what, run.run_id)
+    if run.forked_from is not None and run_by_id(reader, run.forked_from) is None:
+        yield Finding("origin", f"is a fork of run {run.forked_from}, which is not there", run.run_id)
+
+
+def _holds(reader: sqlite3.Connection) -> Iterator[Finding]:
+    """A path must be held by a call that has not ended or a rollback that is under way, or it would keep writes waiting
+    for nothing.
+    """
+    last = 0
+    while rows := reader.execute(SQL["every_hold"], (last,)).fetchall():
+        for hold_no, path, run_no, seq, run_id, intent, call_id, state in rows:
+            last = hold_no
+            why = None
+            if run_id is None:
+                why = f"run number {run_no}, which is not there"
+            elif seq == 0:
+                why = None if intent is not None else "a rollback that is not under way"
+            elif call_id is None:
+                why = f"call number {seq}, which is not there"
+            elif state in ENDED:
+                why = f"call {call_id}, which has ended"
+            if why is not None:
+                where = path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else str(path)
+                yield Finding(f"path {where or '(the whole workspace)'}", f"is held by {why}", run_id)
 
 
 def _identities(reader: sqlite3.Connection) -> Iterator[Finding]:

@@ -343,7 +343,7 @@ FROM checkpoint WHERE run_no = ? AND version = ?;
 
 -- name: last_snapshot
 SELECT version, base_version, name, level, trigger, refs, step, phase, context, created_at, checksum, tree, environment, storage
-FROM checkpoint WHERE run_no = ? AND tree IS NOT NULL ORDER BY version DESC LIMIT 1;
+FROM checkpoint WHERE run_no = ? AND tree IS NOT NULL ORDER BY version DESC;
 
 -- name: requests
 SELECT request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note, answered_at,
@@ -390,3 +390,10 @@ FROM identity
 LEFT JOIN run ON run.run_no = identity.run_no
 LEFT JOIN call ON call.run_no = identity.run_no AND call.seq = call_seq
 WHERE identity_no > ? ORDER BY identity_no LIMIT 500;
+
+-- name: every_hold
+SELECT hold_no, path, hold.run_no, call_seq, run_id, intent, call_id, state
+FROM hold
+LEFT JOIN run ON run.run_no = hold.run_no
+LEFT JOIN call ON call.run_no = hold.run_no AND call.seq = call_seq
+WHERE hold_no > ? ORDER BY hold_no LIMIT 500;

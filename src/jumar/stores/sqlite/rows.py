@@ -232,6 +232,18 @@ def checkpoint_record(row: Row) -> CheckpointRecord:
         raise IntegrityError(f"the row of checkpoint {name} is damaged ({error})") from error
 
 
+def listed_checkpoint(row: Row) -> CheckpointRecord | None:
+    """A row of `checkpoint` for a list of them all, which one damaged row does not spoil: a row that cannot be read
+    comes as a checkpoint that does not agree with its checksum, or, where not even its version is one, as None.
+    """
+    if not isinstance(row[0], int):
+        return None
+    try:
+        return checkpoint_record(row)
+    except IntegrityError:
+        return CheckpointRecord(row[2] if isinstance(row[2], str) else "", Level.TASK, "unreadable", row[0])
+
+
 def checkpoint_row(run_no: int, record: CheckpointRecord) -> Row:
     """The values of a new `checkpoint` row; references hold no spaces, so a space separates them."""
     return (

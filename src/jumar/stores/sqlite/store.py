@@ -8,7 +8,7 @@ locked" reaches a user while the others are making progress.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from threading import RLock
@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from jumar import errors
 from jumar.core.changes import Change, Outcome
+from jumar.core.checksums import checkpoint_agrees
 from jumar.core.phases import FINAL
 from jumar.core.records import (
     CallRecord,
@@ -38,7 +39,7 @@ from jumar.stores.sqlite.holds import overlapping
 from jumar.stores.sqlite.inspection import inspect
 from jumar.stores.sqlite.landed import landed
 from jumar.stores.sqlite.names import holder
-from jumar.stores.sqlite.rows import call_record, checkpoint_record, event_record, request_record, run_record
+from jumar.stores.sqlite.rows import Row, call_record, event_record, listed_checkpoint, request_record, run_record
 from jumar.stores.sqlite.tables import SQL, Undo, run_by_id
 from jumar.stores.sqlite.writes import apply
 
@@ -231,14 +232,12 @@ class SQLiteStore:
 
     def checkpoints(self, run_no: int) -> list[CheckpointRecord]:
         """See `Store.checkpoints`."""
-        return self._read(
-            lambda reader: [checkpoint_record(row) for row in reader.execute(SQL["checkpoints"], (run_no,))]
-        )
+        rows = self._read(lambda reader: reader.execute(SQL["checkpoints"], (run_no,)).fetchall())
+        return [kept for row in rows if (kept := listed_checkpoint(row)) is not None]
 
     def last_snapshot(self, run_no: int) -> CheckpointRecord | None:
         """See `Store.last_snapshot`."""
-        row = self._read(lambda reader: reader.execute(SQL["last_snapshot"], (run_no,)).fetchone())
-        return None if row is None else checkpoint_record(row)
+        return self._read(lambda reader: _first_sound(reader.execute(SQL["last_snapshot"], (run_no,))))
 
     def holds(self, workspace: str, path: bytes) -> list[HoldRecord]:
         """See `Store.holds`."""
@@ -282,6 +281,12 @@ class SQLiteStore:
                 return patiently(lambda: read(self._reader))
             except sqlite3.Error as error:
                 raise translated(error, self._where) from error
+
+
+def _first_sound(rows: Iterable[Row]) -> CheckpointRecord | None:
+    """The first checkpoint that agrees with its checksum; the rest are not read."""
+    kept = (listed_checkpoint(row) for row in rows)
+    return next((each for each in kept if each is not None and checkpoint_agrees(each)), None)
 
 
 def _sound(packed: list[tuple[int, bytes]], digest: bytes) -> bytes | None:
