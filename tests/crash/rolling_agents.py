@@ -1,4 +1,4 @@
-"""The agent that is rolled back and crashed at every point of that, and a person who answers what it asks truthfully."""
+"""The agent that is rolled back and crashed at every point of that, and a person who says truthfully what happened."""
 
 from __future__ import annotations
 

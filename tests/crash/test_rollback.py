@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from jumar import Harness, RunResult
+from jumar.errors import WorkspaceConflict
 from jumar.stores.sqlite.store import SQLiteStore
 from jumar.testing.crash import Crashed, World, inhabit
 from jumar.testing.crash_clock import StoppedClock
@@ -199,6 +200,26 @@ def test_a_rollback_killed_twice_in_a_row_is_finished_all_the_same(stage: Stage,
     for _ in range(6):
         first, second = (chance.randint(1, stage.points) for _ in range(2))
         stage.told(first, second, takeover=chance.choice(TAKEOVERS))
+
+
+def test_what_somebody_changes_while_a_rollback_is_cut_off_is_not_overwritten_without_force(stage: Stage) -> None:
+    story = stage.story = Story(stage)
+    story.bring(stage.done)
+    restoring = [number for number, entry in enumerate(stage.path, 1) if entry == "before Restore"][-1]
+    assert story.live(restoring, "resume") is None
+    (stage.site / "conf/site.ini").write_text("mine\n")
+    with story.harness(World(clock=stage.clock)) as harness:
+        for take_up in (lambda: harness.resume(RUN), lambda: harness.rollback(RUN, to=0)):
+            with pytest.raises(WorkspaceConflict):
+                take_up()
+            info = harness.show(RUN).run
+            assert (info.status, info.generation, info.rolling_back_to is None) == ("QUEUED", 0, False)
+            assert (stage.site / "conf/site.ini").read_text() == "mine\n"
+            assert story.witness.count("applied", "cancel 12") == 0
+        harness.rollback(RUN, to=0, force=True)  # which finishes that one first, then goes further back
+        assert read(stage.site) == stage.before
+        assert (harness.show(RUN).run.status, harness.show(RUN).run.generation) == ("PAUSED", 2)
+        assert [story.witness.count("applied", tool) for tool in ("book 12", "cancel 12")] == [1, 1]
 
 
 @pytest.mark.sweep

@@ -121,6 +121,27 @@ def test_a_booking_that_a_fork_has_too_is_not_undone_without_a_person(harness: H
 
 
 @both_kinds
+def test_what_a_person_changed_is_what_a_fork_undoes(harness: Harness, waits: bool) -> None:
+    outside = Outside()
+    _, book, _ = declare_tools(harness, outside, waits=waits, approval="always")
+
+    @scripted(harness, waits)
+    def stay(run: Any, task: str) -> Steps:
+        yield run.checkpoint("start")
+        yield run.call(book, "1")
+        yield run.checkpoint("booked")
+
+    first = harness.run(stay, "x").run_id
+    harness.approve(first, "book.1", args={"room": "7"})
+    done(harness.resume(first))
+    fork_of_fork = harness.fork(harness.fork(first, at="booked"), at="booked")
+    harness.rollback(fork_of_fork, to="start")
+    harness.approve(fork_of_fork, "book.1.undo")
+    assert [each.status for each in harness.resume_due()] == ["PAUSED"]
+    assert outside.seen == [("book", "7"), ("cancel", "7", "r-7")]
+
+
+@both_kinds
 def test_a_fork_is_refused_where_something_is_in_flight_or_nothing_is_meant(harness: Harness, waits: bool) -> None:
     @harness.tool(effect="external")
     def pay(cents: int) -> int:
@@ -228,6 +249,7 @@ def test_every_method_can_be_awaited() -> None:
             forked = await harness.afork(run_id, at="start")
             assert (await harness.aresume(forked)).output == "x"
             assert (await harness.arollback(run_id, to="start")).status == "PAUSED"
+            assert harness.doctor().sound
             assert (await harness.aresume(run_id, strategy="auto")).output == "x"
 
     asyncio.run(everything())

@@ -223,6 +223,7 @@ def test_a_waiting_run_is_no_longer_asked_what_it_left_behind(harness: Harness, 
     assert asked(harness.resume(run_id)) == [("ask.2", "ask", 1)]
     rolled = harness.rollback(run_id, to="asked once")
     assert (rolled.withdrawn, harness.requests()) == (("ask.2",), [])
+    assert harness.doctor().sound
     result = harness.resume(run_id)
     assert [each.question for each in result.waiting_on] == ["Two?"]
     harness.answer(run_id, result.waiting_on[0].call_id, 2)
@@ -311,6 +312,7 @@ def test_two_rollbacks_in_a_row_each_leave_their_own_behind(harness: Harness, wa
     harness.rollback(run_id, to=0)
     assert done(harness.resume(run_id)) == ["r-12", "sent to ada"]
     assert (outside.mailed(), outside.booked()) == (["ada"], ["12"])
+    assert harness.doctor().sound
 
 
 # --- What it is refused for. -----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ person, and the rollback with it; and an action that another run counts on is no
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,19 @@ def test_a_compensation_may_call_other_tools_which_just_run(harness: Harness, wa
     run_id = harness.run(agent, "x").run_id
     assert harness.rollback(run_id, to="start").undone == ("pay.1",)
     assert outside.seen == [("pay", 5), ("refund", 5)]
+
+
+def test_an_async_compensation_is_awaited_from_within_a_running_loop_too() -> None:
+    async def everything() -> None:
+        with Harness("memory:") as harness:
+            outside = Outside()
+            run_id = (await harness.arun(guest(harness, outside, True), "x")).run_id
+            assert harness.rollback(run_id, to="start").undone == ("book.2", "book.1")
+            assert (await harness.aresume(run_id)).output == "stayed"
+            assert (await harness.arollback(run_id, to="start")).status == "PAUSED"
+            assert outside.booked() == []
+
+    asyncio.run(everything())
 
 
 # --- Actions with a name. --------------------------------------------------------------------------------------------

@@ -205,7 +205,7 @@ def perform(call: Call) -> Flow[Any]:
     acts = needs_started(call.policy.effect)
     if acts:
         _refuse_divergence(call)
-    if call.needs_yes:
+    if (acts or call.policy.approval) and call.needs_yes:
         raise (yield from ask_approval(call, 0, new=True))
     if not acts:
         return (yield from make_read(call, 1, new=True))

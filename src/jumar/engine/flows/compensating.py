@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import wraps
 from typing import Any
 
@@ -28,10 +29,11 @@ from jumar.core.codec import codec_for, digest
 from jumar.core.failures import backoff
 from jumar.core.limits import INLINE_BYTES
 from jumar.core.naming import request_id, undo_id
-from jumar.core.records import CallRecord, EventRecord, Failure, RequestRecord
+from jumar.core.records import CallRecord, EventRecord, Failure, RequestRecord, RunRecord
 from jumar.core.replay import BranchTable
 from jumar.core.requests import Attempt, Flow, Sleep
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, EventKind, RequestKind, Verdict
+from jumar.core.store import Store
 from jumar.core.triggers import retries
 from jumar.core.uncertain import Ended, Judgement, judge
 from jumar.engine.flows.advance import advance
@@ -150,14 +152,25 @@ def _fill(call: _Call, policy: ToolPolicy) -> Flow[None]:
     sent = original.args
     if sent is None and original.args_artifact is not None:
         sent = yield from _artifact(call.live, original, original.args_artifact)
-    run_no, seq = call.live.run.run_no, original.seq
-    yes = newest_yes((yield from load(call.live, lambda store: store.requests(run_no, seq))))
+    run = call.live.run
+    yes = newest_yes((yield from load(call.live, lambda store: _asked_of(store, run, original))))
     if yes is not None and yes.value is not None:
         sent = yes.value
     assert sent is not None
     args, kwargs, canonical = policy.arguments(sent)
     call.effective = digest(canonical)
     call.args, call.kwargs = (policy.codec.decode(data), *args), kwargs
+
+
+def _asked_of(store: Store, run: RunRecord, call: CallRecord) -> list[RequestRecord]:
+    """What was asked about a call; of a fork's copy, in the run that made it."""
+    made: CallRecord | None = call
+    while made is not None and made.epoch == 0 and run.forked_from is not None:
+        source = store.run(run.forked_from)
+        if source is None:
+            break
+        run, made = source, store.call(source.run_no, call.seq)
+    return store.requests(run.run_no, call.seq)
 
 
 def _artifact(live: LiveRun, original: CallRecord, name: bytes) -> Flow[bytes]:
@@ -187,7 +200,13 @@ def _plain(body: Callable[..., Any]) -> Callable[..., Any]:
     def awaited(*args: Any, **kwargs: Any) -> Any:
         import asyncio
 
-        return asyncio.run(body(*args, **kwargs))
+        if asyncio._get_running_loop() is None:
+            return asyncio.run(body(*args, **kwargs))
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(1, "jumar-undo") as aside:  # this thread has a loop that it does not run meanwhile
+            context = copy_context()
+            return aside.submit(context.run, lambda: asyncio.run(body(*args, **kwargs))).result()
 
     # Else it would still be taken for an async function.
     awaited.__dict__.pop("__wrapped__", None)
