@@ -39,7 +39,7 @@ from jumar.engine.flows.lifecycle import (
     stored_end,
     take_over,
 )
-from jumar.engine.flows.orders import claim_to_obey, give_order, obey
+from jumar.engine.flows.orders import claim_to_obey, give_order, obeyed
 from jumar.engine.io import IO, Watcher
 from jumar.engine.leases import LeaseKeeper
 from jumar.engine.live import LiveRun
@@ -229,7 +229,7 @@ class Engine:
         live.order(claimed.run.control)
         had_failed = before.status is Status.FAILED and claimed.run.epoch == before.epoch + 1
         with self.kept(live):
-            return (yield from obey(live, before if had_failed else None)).run
+            return (yield from obeyed(live, before if had_failed else None)).run
 
     def _driven(
         self,
@@ -251,7 +251,7 @@ class Engine:
             with self.kept(live):
                 if run.control:  # an order that came before this claim
                     live.order(run.control)
-                    ended: Ended | None = yield from obey(live)
+                    ended: Ended | None = yield from obeyed(live)
                 else:
                     yield from taken_up(live, None if agent.loop is not None else records)
                     if recovered and drift is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from inspect import isawaitable, iscoroutine
 from typing import Any, TypeVar
 
@@ -37,8 +38,7 @@ async def in_task(request: Invoke, io: IO) -> Attempt:
     try:
         done, _ = await asyncio.wait({task}, timeout=request.timeout)
     except asyncio.CancelledError as error:
-        task.cancel()
-        return _given_up(attempt, error, io, io.clock())
+        return await _given_up_in_task(task, attempt, error, io)
     if done:
         _take(attempt, task)
         attempt.ended_at, attempt.over_at = io.wall(), io.clock()
@@ -178,6 +178,19 @@ def _given_up(attempt: Attempt, error: asyncio.CancelledError, io: IO, over_at: 
     return attempt
 
 
+async def _given_up_in_task(
+    task: asyncio.Task[Any], attempt: Attempt, error: asyncio.CancelledError, io: IO
+) -> Attempt:
+    """Cancel a task that nobody waits for any more.  It is over when its cleaning up is, which may still act; a moment
+    is given to that, as a body in the agent's own task takes what it needs.
+    """
+    task.add_done_callback(lambda task: _late_end(attempt, task, io))
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.wait({task}, timeout=_LINGER_SECONDS)
+    return _given_up(attempt, error, io, io.clock() if task.done() else None)
+
+
 async def _ended_by_cancelling(task: asyncio.Task[Any], attempt: Attempt, io: IO) -> Attempt:
     """Give a timed-out task a moment to end.  The agent may give the call up meanwhile: that is how it then ended."""
     task.cancel()
@@ -196,8 +209,7 @@ def _late_end(attempt: Attempt, task: asyncio.Task[Any], io: IO) -> None:
     elif not task.cancelled():
         task.exception()  # looked at, so that asyncio does not complain of it
     attempt.over_at = io.clock()
-    if attempt.timed_out:
-        _file_elsewhere(attempt)
+    _file_elsewhere(attempt)
 
 
 def _file_elsewhere(attempt: Attempt) -> None:

@@ -290,6 +290,8 @@ def _failed(live: LiveRun, error: Exception) -> Flow[Ended]:
     """
     error_class = _class_of(live, error)
     live.goes_on()
+    if live.run.workspace is not None:
+        yield from _writes_settled(live)
     event = EventRecord(EventKind.FAILED, live.wall(), None, live.epoch, type(error).__name__[:60])
     while True:
         ending = Ending(
@@ -305,6 +307,15 @@ def _failed(live: LiveRun, error: Exception) -> Flow[Ended]:
         if ack is not None:
             log(INFO, live.run_id, None, "the run has failed: %s: %s", type(error).__name__, short_message(error))
             return Ended((yield from reread(live)), None, error)
+
+
+def _writes_settled(live: LiveRun) -> Flow[None]:
+    """No write that its agent has given up, or never came back to, leaves files half-done behind a run that failed."""
+    from jumar.engine.flows.putting_back import settle_writes  # which a run without files never needs
+
+    if live.has_riders():
+        yield from advance(live)  # what rode along must be on disk before it is looked at
+    yield from settle_writes(live)
 
 
 def _class_of(live: LiveRun, error: Exception) -> ErrorClass:

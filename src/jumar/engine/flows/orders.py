@@ -24,7 +24,7 @@ from jumar.engine.flows.ended import Ended, reread
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, log
 from jumar.engine.policy import Settings
-from jumar.errors import RunNotFound
+from jumar.errors import RunNotFound, Stopped
 
 _LOOK_SECONDS = 0.25  # how often somebody who waits looks whether the run has obeyed
 _STATUSES = {control: mask(*statuses) for control, statuses in ORDERABLE.items()}
@@ -127,3 +127,13 @@ def obey(live: LiveRun, before: RunRecord | None = None) -> Flow[Ended]:
         if ack is not None:
             log(INFO, live.run_id, None, "the run is %s", ending.status.label)
             return Ended((yield from reread(live)))
+
+
+def obeyed(live: LiveRun, before: RunRecord | None = None) -> Flow[Ended]:
+    """Obey in a run in which no code of an agent runs: what stops it is raised to whoever drives it."""
+    try:
+        return (yield from obey(live, before))
+    except Stopped as stopped:
+        if stopped.error is None:
+            raise
+        raise stopped.error from None

@@ -80,13 +80,13 @@ def taken(
 
 def taken_at_rest(live: LiveRun, root: str, record: CallRecord) -> Flow[Taken | None]:
     """Take what a call of a run may have written that is about to be left, its body over; None where that could not be
-    had within a ttl.
+    had within a ttl.  What goes wrong is raised as it is.
     """
     until = live.clock() + live.ttl_ms
     going_on = live.io.going_on.get((live.run_id, record.seq, record.attempt))
     place = Place(live.run_id, record.seq)
     while (going_on is not None and going_on.over_at is None) or (
-        yield from _occupy(live, root, place, record.before)
+        yield from Occupy(root, place, record.before)
     ) is not None:
         if live.clock() >= until:
             return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.core.changes import CallChange
 from jumar.core.checksums import call_checksum, failure_bytes
+from jumar.core.failures import short_message
 from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Load, Restore, Sleep
 from jumar.core.states import CallState, Control, Effect, ErrorClass, EventKind, Strategy
@@ -35,14 +36,19 @@ _LOOK_SECONDS = 0.1
 
 def put_back(live: LiveRun, root: str, seq: int, call_id: str, before: bytes, branch: Branch | None) -> Flow[None]:
     """Restore the snapshot `before` in a place that the caller has taken; raises where the run must wait for it."""
-    left = yield from restored(live, root, seq, call_id, before)
+    try:
+        left = yield from restored(live, root, seq, call_id, before)
+    except Exception as error:
+        raise live.stop(unwritten(error)) from error
     if left is not None:
         reason = f"the files of {call_id} cannot be put back: {left}"
         raise live.wait(Wait(reason, call_id, live.wall() + live.ttl_ms), branch)
 
 
 def restored(live: LiveRun, root: str, seq: int, call_id: str, before: bytes) -> Flow[str | None]:
-    """Restore the snapshot `before`; answers what could not be put back, or None."""
+    """Restore the snapshot `before`; answers what could not be put back, or None.  What is not about the files
+    themselves is raised as it is.
+    """
     left: str | None = None
     for number in range(_TRIES):
         if number:
@@ -53,8 +59,6 @@ def restored(live: LiveRun, root: str, seq: int, call_id: str, before: bytes) ->
         except WorkspaceError as error:
             left = error.what
             continue
-        except Exception as error:
-            raise live.stop(unwritten(error)) from error
         live.progress_at = live.clock()
         left = _left(report)
         if left is None:
@@ -111,38 +115,50 @@ def put_back_uncertain(call: Call, record: CallRecord) -> Flow[None]:
     live.io.going_on.pop((live.run_id, record.seq, record.attempt), None)
 
 
-# --- A run that is left by an order. ---------------------------------------------------------------------------------
+# --- A run that is left. ---------------------------------------------------------------------------------------------
 
 _CUT_OFF = Failure("CutOff", "it was cut off, and its files are put back", ErrorClass.CANCELLED)
 
 
 def settle_writes(live: LiveRun) -> Flow[None]:
-    """Put back the files of every write that may have been cut off, before the run is left by an order.  What cannot be
-    put back stays UNCERTAIN, and its paths held: whoever takes the run up again tries anew, and of a run that has ended
-    a person is asked.
+    """Put back the files of every write that may have been cut off, before the run is left by an order, or as one that
+    has failed.  What cannot be put back stays UNCERTAIN, and its paths held: whoever takes the run up again tries anew,
+    and of a run that has ended a person is asked.
     """
     run_no, root = live.run.run_no, live.run.workspace
     assert root is not None
     for record in (yield from Load(lambda store: store.calls(run_no))):
         if record.effect is not Effect.WRITE or record.state is not CallState.UNCERTAIN or record.before is None:
             continue
-        place = yield from taken_at_rest(live, root, record)
-        if place is None:
-            log(WARNING, live.run_id, record.call_id, "its files are not put back: they are still being written")
-            continue
         try:
-            left = yield from restored(live, root, record.seq, record.call_id, record.before)
-        finally:
-            place.leave()
+            left = yield from _restored_at_rest(live, root, record)
+        except Exception as error:  # what it was like before cannot be read, say; that must keep nobody from leaving
+            left = short_message(error)
         if left is None:
             yield from _settled(live, record)
+        else:
+            log(WARNING, live.run_id, record.call_id, "its files are not put back: %s", left)
+
+
+def _restored_at_rest(live: LiveRun, root: str, record: CallRecord) -> Flow[str | None]:
+    """Put back what a write may have written; answers why that cannot be done now, or None."""
+    assert record.before is not None
+    place = yield from taken_at_rest(live, root, record)
+    if place is None:
+        return "they are still being written"
+    try:
+        return (yield from restored(live, root, record.seq, record.call_id, record.before))
+    finally:
+        place.leave()
 
 
 def _settled(live: LiveRun, record: CallRecord) -> Flow[None]:
-    """A write whose files are put back: it is to be made again, or, where the run ends, has failed."""
-    final = live.control == Control.CANCEL
-    state = CallState.FAILED if final else CallState.PLANNED
+    """A write whose files are put back: it is to be made again, or, where the run ends or its agent gave it up, has
+    failed.
+    """
     failure = record.failure or _CUT_OFF
+    final = live.control == Control.CANCEL or failure.cancelled
+    state = CallState.FAILED if final else CallState.PLANNED
     packed = failure_bytes(failure)
     change = CallChange(
         seq=record.seq,

@@ -1,0 +1,156 @@
+"""Runs that end badly while a tool writes: whatever agents, tasks and timeouts do, no file stays half-done."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jumar import AsyncRun, NotHappened
+from tests.integration.agents_helpers import states
+from tests.integration.writes_helpers import Site, furnished
+
+TTL = 0.4
+
+
+def half_writing(site: Site, begun: asyncio.Event, **options: Any) -> Any:
+    """A tool that writes half of a file, and goes on until it is cancelled."""
+
+    @site.harness.tool(effect="write", paths=["{name:path}"], **options)
+    async def rewrite(name: str) -> None:
+        (site.root / name).write_text("half")
+        begun.set()
+        await asyncio.sleep(3600.0)
+
+    return rewrite
+
+
+def test_a_write_given_up_by_an_agent_that_then_fails_is_put_back_and_holds_nothing(tmp_path: Path) -> None:
+    site = furnished(tmp_path, waits=True)
+    rewrite = half_writing(site, asyncio.Event())
+
+    @site.harness.agent
+    async def work(run: AsyncRun, task: str) -> None:
+        await asyncio.wait_for(run.call(rewrite, "conf/site.ini"), 0.05)
+
+    before = site.files()
+    with site.harness:
+        result = site.harness.run(work, "x")
+        assert (result.status, result.error_type) == ("FAILED", "TimeoutError")
+        assert states(site.harness) == {"rewrite.1": "FAILED"}
+        assert site.files() == before
+        assert site.holds() == []
+        result = site.harness.resume(result.run_id)
+        assert (result.status, result.error_type) == ("FAILED", "TimeoutError")
+        assert site.files() == before
+
+
+def test_a_write_cancelled_because_a_task_beside_it_failed_is_put_back(tmp_path: Path) -> None:
+    site = furnished(tmp_path, waits=True)
+    begun = asyncio.Event()
+    rewrite = half_writing(site, begun)
+
+    @site.harness.tool(effect="read", retries=0)
+    async def look() -> None:
+        await begun.wait()
+        raise LookupError("nothing there")
+
+    @site.harness.agent
+    async def work(run: AsyncRun, task: str) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run.call(rewrite, "conf/site.ini"))
+            group.create_task(run.call(look))
+
+    before = site.files()
+    with site.harness:
+        result = site.harness.run(work, "x")
+        assert (result.status, result.error_type) == ("FAILED", "ExceptionGroup")
+        assert site.files() == before
+        assert site.holds() == []
+
+
+def test_a_write_that_was_cut_off_and_that_its_agent_no_longer_comes_to_is_put_back(tmp_path: Path) -> None:
+    site = furnished(tmp_path, waits=True, lease_ttl=TTL)
+    lives: list[int] = []
+
+    @site.harness.tool(effect="write", paths=["{name:path}"])
+    async def rewrite(name: str) -> None:
+        (site.root / name).write_text("half")
+        raise KeyboardInterrupt
+
+    @site.harness.agent
+    async def work(run: AsyncRun, task: str) -> None:
+        lives.append(1)
+        if len(lives) > 1:
+            raise LookupError("its settings are gone")
+        await run.call(rewrite, "conf/site.ini")
+
+    before = site.files()
+    with site.harness:
+        with pytest.raises(KeyboardInterrupt):
+            site.harness.run(work, "x")
+        assert site.files() != before
+        result = site.harness.resume(site.harness.find("last"))
+        assert (result.status, result.error_type) == ("FAILED", "LookupError")
+        assert states(site.harness) == {"rewrite.1": "PLANNED"}
+        assert site.files() == before
+        assert site.holds() == []
+
+
+def test_nothing_is_put_back_under_the_cleaning_up_of_a_body_with_a_timeout_that_was_given_up(tmp_path: Path) -> None:
+    site = furnished(tmp_path, waits=True)
+    begun, gone = asyncio.Event(), asyncio.Event()
+
+    @site.harness.tool(effect="write", paths=["{name:path}"], timeout=60.0)
+    async def rewrite(name: str) -> None:
+        (site.root / name).write_text("half")
+        begun.set()
+        try:
+            await asyncio.sleep(3600.0)
+        finally:
+            await asyncio.sleep(0.1)
+            (site.root / name).write_text("half, and what its cleaning up wrote")
+            gone.set()
+
+    @site.harness.agent
+    async def work(run: AsyncRun, task: str) -> None:
+        call = asyncio.ensure_future(run.call(rewrite, "conf/site.ini"))
+        await begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    async def lives_on() -> None:
+        await site.harness.arun(work, "x")
+        await gone.wait()
+
+    before = site.files()
+    with site.harness:
+        asyncio.run(lives_on())
+        assert states(site.harness) == {"rewrite.1": "FAILED"}
+        assert site.files() == before
+
+
+@pytest.mark.parametrize("order", ["cancel", "pause"])
+def test_a_run_whose_snapshots_are_lost_can_still_be_ordered_to_stop(tmp_path: Path, order: str) -> None:
+    site = furnished(tmp_path, lease_ttl=TTL)
+
+    def rewrite() -> None:
+        site.write("conf/site.ini", "half")
+        raise KeyboardInterrupt
+
+    with site.harness, pytest.raises(KeyboardInterrupt):
+        site.harness.run(site.agent(site.tool(rewrite, paths=["conf/site.ini"])), [])
+    for kept in tmp_path.glob("runs.db.files*"):
+        kept.unlink()
+    with site.another() as other:
+        run_id = other.find("last")
+        getattr(other, order)(run_id, wait=True)
+        shown = other.show(run_id)
+        assert shown.run.status == {"cancel": "CANCELLED", "pause": "PAUSED"}[order]
+        assert states(other) == {"rewrite.1": "UNCERTAIN"}
+        if order == "cancel":
+            other.resolve(run_id, "rewrite.1", NotHappened())
+            assert other.store.holds(str(site.root.resolve()), b"") == []
