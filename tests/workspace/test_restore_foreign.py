@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -232,13 +234,29 @@ os.chdir(root)
 for number in range(100_000_000):
     token = f"<{number}>"
     name = f"shared{drawn.randrange(3)}"
-    how = drawn.randrange(3)
+    how = drawn.randrange(5)
     if how == 0:
         with open(name, "a") as file:
             file.write(token)
     elif how == 1:
         with open(f"own{number}", "w") as file:
             file.write(token)
+    elif how == 2:
+        folder = f"folder{drawn.randrange(4)}"
+        try:
+            os.makedirs(f"{folder}/inner", exist_ok=True)
+            with open(f"{folder}/inner/own{number}", "x") as file:
+                file.write(token)
+        except OSError:
+            continue  # the folder was taken away in between
+    elif how == 3:
+        try:
+            os.chmod(name, drawn.choice([0o600, 0o644]))
+            with open(name, "r+") as file:
+                file.seek(0, 2)
+                file.write(token)
+        except FileNotFoundError:
+            continue
     else:
         try:
             with open(name) as file:
@@ -252,31 +270,61 @@ for number in range(100_000_000):
 """
 
 
-def test_a_program_that_writes_all_the_time_loses_nothing(scene: Scene) -> None:
-    seed = random.randrange(1 << 32)
+def read_lines(stream: Iterable[str], lines: list[str], allowed: threading.Semaphore, ended: threading.Event) -> None:
+    """Read lines as they come, as many as are allowed; in the end all there are."""
+    for line in stream:
+        lines.append(line)
+        if not ended.is_set():
+            allowed.acquire()
+
+
+def check_that_nothing_is_lost(scene: Scene, seed: int, rounds: int) -> None:
     print(f"seed {seed}")
     scene.become({b"shared0": File(b"0"), b"shared1": File(b"1"), b"shared2": File(b"2")})
     target = scene.workspace.capture()
     command = [sys.executable, "-c", WRITER, str(scene.root), str(seed)]
     refusals = restores = 0
+    written: list[str] = []
+    allowed, ended = threading.Semaphore(0), threading.Event()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
-        written = [writer.stdout.readline().strip()]
+        fcntl.fcntl(writer.stdout, fcntl.F_SETPIPE_SZ, 4096)  # it is ahead by a few hundred files at most
+        written.append(writer.stdout.readline())
+        reader = threading.Thread(target=read_lines, args=(writer.stdout, written, allowed, ended))
+        reader.start()
         try:
-            while restores + refusals < 10:
-                written.append(writer.stdout.readline().strip())
+            while restores + refusals < rounds:
+                current = scene.workspace.capture()
+                allowed.release(100)  # ... so that it writes while files are put back
                 try:
-                    scene.restore(target, scene.workspace.capture(), force=True, skip=bool(refusals % 2))
+                    scene.restore(target, current, force=True, skip=(restores + refusals) % 3 > 0)
                     restores += 1
                 except WorkspaceConflict:
                     refusals += 1
         finally:
             writer.kill()
-        written += writer.stdout.read().split()
+            ended.set()
+            allowed.release()
+            reader.join()
+    print(f"{restores} restores, {refusals} refusals")
     assert restores > 0
     text = everything_there_is(scene)
-    lost = [token for token in written if token.startswith("<") and token.endswith(">") and token not in text]
-    assert (len(written) > 10, lost) == (True, [])
+    lost = [token for token in map(str.strip, written) if token.endswith(">") and token not in text]
+    assert (len(written) > rounds, lost) == (True, [])
+
+
+def test_a_program_that_writes_all_the_time_loses_nothing(quick_path: Path) -> None:
+    scene = Scene(quick_path)
+    check_that_nothing_is_lost(scene, random.randrange(1 << 32), 15)
+    scene.objects.close()
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("number", range(6))
+def test_programs_that_write_all_the_time_lose_nothing_in_many_restores(quick_path: Path, number: int) -> None:
+    scene = Scene(quick_path)
+    check_that_nothing_is_lost(scene, random.randrange(1 << 32), 200)
+    scene.objects.close()
 
 
 def everything_there_is(scene: Scene) -> str:
