@@ -15,11 +15,11 @@ import pytest
 
 from jumar.core.changes import Ack
 from jumar.core.store import RunFilter
+from jumar.database import opening
+from jumar.database.opening import patiently
 from jumar.errors import StoreBusy
 from jumar.stores.opening import open_store
-from jumar.stores.sqlite import connection as opening
 from jumar.stores.sqlite import store as sqlite_store
-from jumar.stores.sqlite.connection import patiently
 from jumar.testing.conformance_scene import Scene, call
 
 SOON = 60.0
