@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from jumar.core.states import Status
 from jumar.testing.crash_clock import StoppedClock
 from tests.crash.agents import TTL
 from tests.crash.test_frozen import Frozen
@@ -57,7 +58,8 @@ def _thawed_late(story: Written, clock: StoppedClock, whole: Whole, point: int) 
 
 def _taken_over(story: Written, frozen: Frozen) -> bool:
     with closing(story.harness_in(Life(story, None))) as other:
-        if story.run() is None:  # it was frozen before it had made the run
+        run = story.run()
+        if run is None or run.status is Status.COMPLETED:  # it was frozen before it had made the run, or after its end
             frozen.thaw()
             return False
         story.look_around()
