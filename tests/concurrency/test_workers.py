@@ -19,6 +19,7 @@ Hire = Callable[..., Worker]
 
 SHORT = 0.6  # seconds that the lease of one who is to lose it lasts
 LIVELY = 1.5  # of one who must be seen to renew it, on a busy machine too
+SEEN = 6.0  # of one who must be seen to renew it while several others work
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ def test_of_several_processes_that_resume_a_dead_run_exactly_one_wins(
     dead = hire("ada", "run one", pauses=("in a body",), ttl=SHORT)
     dead.expect("in a body")
     dead.kill()
-    rivals = [hire(by, "resume", pauses=("in a body",)) for by in ("bob", "cid", "dot", "eve")]
+    rivals = [hire(by, "resume", pauses=("in a body",), ttl=SEEN) for by in ("bob", "cid", "dot", "eve")]
     words = [rival.hear() for rival in rivals]
     assert sorted(map(str, words)) == ["LeaseHeld", "LeaseHeld", "LeaseHeld", "in a body"]
     winner = rivals[words.index("in a body")]
