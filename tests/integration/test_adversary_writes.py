@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jumar import AsyncRun, NotHappened
+from jumar import AsyncRun, NotHappened, Run
 from tests.integration.agents_helpers import states
 from tests.integration.writes_helpers import Site, furnished
 
@@ -154,3 +155,41 @@ def test_a_run_whose_snapshots_are_lost_can_still_be_ordered_to_stop(tmp_path: P
         if order == "cancel":
             other.resolve(run_id, "rewrite.1", NotHappened())
             assert other.store.holds(str(site.root.resolve()), b"") == []
+
+
+# --- Other runs. -----------------------------------------------------------------------------------------------------
+
+
+def test_a_restore_point_has_no_file_half_done_that_another_run_was_writing(tmp_path: Path) -> None:
+    site = furnished(tmp_path)
+    begun, goes = threading.Event(), threading.Event()
+
+    @site.harness.tool(effect="write", paths=["conf/other.ini"])
+    def rewrite() -> None:
+        site.write("conf/other.ini", "half", 0o600)
+        begun.set()
+        goes.wait(60.0)
+        site.write("conf/other.ini", "whole", 0o600)
+
+    @site.harness.tool(effect="external")
+    def act() -> None: ...
+
+    @site.harness.agent
+    def other(run: Run, task: str) -> None:
+        rewrite()
+
+    @site.harness.agent
+    def work(run: Run, task: str) -> None:
+        act()
+        run.checkpoint("meanwhile")
+        goes.set()
+        beside.join()
+        act()
+
+    with site.harness:
+        beside = threading.Thread(target=site.harness.run, args=(other, "x"))
+        beside.start()
+        begun.wait(60.0)
+        run_id = site.harness.run(work, "x").run_id
+        site.harness.rollback(run_id, to="meanwhile", force=True)
+        assert site.read("conf/other.ini") == "port = 81\n"

@@ -11,15 +11,19 @@ with what there is, and that is told in the log and on the trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from jumar.core.failures import short_message
-from jumar.core.records import CallRecord
+from jumar.core.records import CallRecord, HoldRecord
 from jumar.core.requests import Capture, Captured, Flow, Graft, Load, Sleep
 from jumar.core.states import CallState, Effect, EventKind
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, WARNING, log
 from jumar.errors import WorkspaceBusy
+
+if TYPE_CHECKING:
+    from jumar.core.store import Store
 
 _LOOK_SECONDS = 0.1
 _UNTOUCHED = (CallState.PLANNED, CallState.AWAITING)
@@ -45,8 +49,10 @@ def scan(live: LiveRun) -> Flow[None]:
     assert root is not None
     until = live.clock() + live.ttl_ms
     while True:
+        writing = yield from _written_by_others(live, root)
         try:
             found = yield from captured(live, root)
+            yield from _as_recorded(live, root, {**writing, **(yield from _written_by_others(live, root))})
         except WorkspaceBusy as busy:  # files are being put back
             if live.clock() < until:
                 live.progress_at = live.clock()
@@ -61,6 +67,29 @@ def scan(live: LiveRun) -> Flow[None]:
         if not found.snapshot.complete:
             _tell(live, _lacking(found.snapshot))
         return
+
+
+def _written_by_others(live: LiveRun, root: str) -> Flow[dict[tuple[int, int], HoldRecord]]:
+    """What writes of other runs that have not ended hold, by their run and number."""
+    found = yield from Load(lambda store: store.holds(root, b""))
+    return {(each.run_no, each.call_seq): each for each in found if each.run_no != live.run.run_no and each.path}
+
+
+def _as_recorded(live: LiveRun, root: str, holds: Iterable[tuple[int, int]]) -> Flow[None]:
+    """What other runs were writing while the files were captured counts as it was before, or as it was confirmed since:
+    whoever goes back to this snapshot must not put files back half-written.
+    """
+    for run_no, seq in holds:
+        call = yield from Load(partial(_call, run_no=run_no, seq=seq))
+        if call is None:
+            continue
+        part = call.after if call.state is CallState.SUCCEEDED else call.before
+        if part is not None:
+            yield Graft(root, live.known, part)
+
+
+def _call(store: Store, run_no: int, seq: int) -> CallRecord | None:
+    return store.call(run_no, seq)
 
 
 def captured(live: LiveRun, root: str, scope: tuple[bytes, ...] = ()) -> Flow[Captured]:
