@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jumar.core.store import Finding
-from jumar.errors import IntegrityError, JumarError
+from jumar.errors import IntegrityError
 from jumar.harness.harness import Harness
-from jumar.harness.results import Report
+from jumar.harness.results import Mending, Report
 
 if TYPE_CHECKING:
+    from jumar.cli.options import Options
     from jumar.cli.screen import Screen
 
 _DATABASE = "database"
@@ -24,39 +24,24 @@ def examined(harness: Harness) -> Report:
         return Report(harness.address, 0, 0, 0, 0, 0, (Finding(_DATABASE, error.what),))
 
 
-def recovery(harness: Harness, report: Report) -> list[str]:
+def recovery(options: Options, report: Report) -> list[str]:
     """For each damaged run, what going on with it would use; for a damaged database, what is left to do."""
     advice = []
     if any(finding.where == _DATABASE for finding in report.findings):
         advice.append(
             "The database itself is damaged: stop what uses it, and put a sound copy of the file in its place."
         )
-    damaged = dict.fromkeys(finding.run_id for finding in report.findings if finding.run_id is not None)
-    for run_id in damaged:
-        wheres = [finding.where for finding in report.findings if finding.run_id == run_id]
-        advice.append(f"Run {run_id[-8:]}: {_advice_for(harness, run_id, wheres)}")
-    return advice
+    if any(finding.where.startswith("files") for finding in report.findings):
+        advice.append("The files kept for the runs are damaged: what is named here cannot be put back; the rest can.")
+    return advice + [f"Run {each.run_id[-8:]}: {_typed_out(options, each)}" for each in report.mendings]
 
 
-def _advice_for(harness: Harness, run_id: str, wheres: list[str]) -> str:
-    if "run" in wheres:
-        return "its own row is damaged, so it cannot be taken up again; its calls are kept as they are."
-    if all(where.startswith("checkpoint ") for where in wheres):
-        return f"its calls are sound, and resume goes on from them. {_newest_checkpoint(harness, run_id, wheres)}"
-    rest = ", ".join(where for where in wheres if not where.startswith("checkpoint "))
-    return f"resume answers what is sound from the record, and stops with an error where it needs {rest}."
-
-
-def _newest_checkpoint(harness: Harness, run_id: str, wheres: Iterable[str]) -> str:
-    damaged = set(wheres)
-    try:
-        checkpoints = harness.show(run_id).checkpoints
-    except JumarError:
-        return ""
-    sound = [point for point in checkpoints if f"checkpoint {point.version}" not in damaged]
-    if not sound:
-        return "It has no sound checkpoint left."
-    return f"Its newest sound checkpoint is {sound[-1].version}, {sound[-1].name}."
+def _typed_out(options: Options, mending: Mending) -> str:
+    """The advice with its command as it is to be typed."""
+    if mending.command is None:
+        return mending.advice
+    command = options.command("rollback", mending.run_id[-8:], "--to", str(mending.version))
+    return mending.advice.replace(mending.command, command)
 
 
 def print_health(screen: Screen, report: Report, advice: list[str]) -> None:
@@ -74,6 +59,8 @@ def print_health(screen: Screen, report: Report, advice: list[str]) -> None:
         (report.checkpoints, "checkpoint"),
         (report.artifacts, "artifact"),
     ]
+    if report.objects is not None:
+        counts += [(report.contents, "content"), (report.folders, "folder"), (report.snapshots, "snapshot")]
     line(screen, "checked", Text(", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)))
     if report.sound:
         line(screen, "found", Text("nothing wrong", "green"))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.core.held_paths import held_paths, named_links, overlapping
 from jumar.core.requests import Capture, Captured, Graft, Occupy, Place, Request, Restore
-from jumar.errors import JumarError, UsageError, WorkspaceBusy, WorkspaceError
+from jumar.errors import IntegrityError, JumarError, UsageError, WorkspaceBusy, WorkspaceError
 from jumar.stores.opening import SQLITE
 
 if TYPE_CHECKING:
@@ -111,7 +111,10 @@ class OpenWorkspace:
         """Put files back; under the lock of this process where it has it."""
         objects = self.workspace.objects
         target = objects.get_snapshot(request.target)
-        known = None if request.known is None else objects.get_snapshot(request.known)
+        try:
+            known = None if request.known is None else objects.get_snapshot(request.known)
+        except IntegrityError:
+            known = None  # nobody knows any more what was changed since, so all that differs is in the way
         with self._one_at_a_time:
             plan = self.workspace.plan(target, known, paths=request.paths)
             if request.dry:

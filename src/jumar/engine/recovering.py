@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from jumar.core.call_states import ENDED
 from jumar.core.changes import Ack, Claim, Claimed, Fork, Guard, Hold, Refusal
 from jumar.core.intents import Former, Intent, intent_of, pack_intent
 from jumar.core.leases import seconds_left
@@ -356,7 +357,7 @@ def _is_copied(after: tuple[tuple[int, int], ...], call: CallRecord) -> bool:
     """Whether a fork with this line has a copy of a call: what had ended, and what was done since and stands."""
     if is_leftover(after, call) or is_doubtful(after, call):
         return True
-    return call.ended_version is not None and counts(after, call)
+    return call.state in ENDED and counts(after, call)  # one that was reopened has ended once, and has not now
 
 
 def _first_phase(rows: _Rows) -> Phase:

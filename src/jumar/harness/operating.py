@@ -260,7 +260,9 @@ class Operating(Declaring):
     adue = twin(due)
 
     def doctor(self) -> Report:
-        """Check every checksum in the store, and have the database check itself."""
+        """Check every checksum in the store and in the files kept for its runs, and have the databases check
+        themselves; for each damaged run, say what recovery would use (`Report.mendings`).  Nothing is repaired.
+        """
         return self._open().doctor(self.address)
 
     adoctor = twin(doctor)

@@ -294,13 +294,10 @@ class Operations:
         return self.store.due(self._engine.io.wall(), limit)
 
     def doctor(self, address: str) -> Report:
-        """Check the store."""
-        from jumar.stores.sqlite.connection import newest_schema
+        """Check the store, and the files that its runs have kept."""
+        from jumar.harness.examining import examine  # which nobody needs who only runs agents
 
-        found = self.store.inspect()
-        return Report(
-            address, newest_schema(), found.runs, found.calls, found.checkpoints, found.artifacts, found.findings
-        )
+        return examine(self.store, self.files, address)
 
 
 def _faces(spec: AgentSpec) -> Callable[[LiveRun], Any]:

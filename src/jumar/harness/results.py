@@ -283,8 +283,25 @@ class TraceLine(Struct, frozen=True):
     detail: str = ""
 
 
+class Mending(Struct, frozen=True):
+    """What going on with a damaged run would use.
+
+    `damaged` are the places of what was found, as in the findings.  `version` and `checkpoint` are the newest sound
+    restore point before the damage, None where there is none; `command` goes back there, and is None where nobody need.
+    """
+
+    run_id: str
+    damaged: tuple[str, ...]
+    advice: str
+    version: int | None = None
+    checkpoint: str | None = None
+    command: str | None = None
+
+
 class Report(Struct, frozen=True):
-    """What `doctor` looked at, and what it found."""
+    """What `doctor` looked at, and what it found.  `contents`, `folders` and `snapshots` are those of the runs' files,
+    which are kept in `objects`, None where there are none.
+    """
 
     store: str
     schema: int
@@ -293,6 +310,11 @@ class Report(Struct, frozen=True):
     checkpoints: int
     artifacts: int
     findings: tuple[Finding, ...]
+    objects: str | None = None
+    contents: int = 0
+    folders: int = 0
+    snapshots: int = 0
+    mendings: tuple[Mending, ...] = ()
 
     @property
     def sound(self) -> bool:

@@ -11,18 +11,22 @@ from jumar.cli.options import Options, opened, with_app, with_json, with_store
 from jumar.cli.progress import Progress
 
 
-@click.command(short_help="Check the store for damage.")
+@click.command(short_help="Check the store and the files it keeps for damage.")
 @with_store
 @with_app
 @with_json
 @click.pass_obj
 def doctor(options: Options) -> int:
-    """Check every checksum in the store, and have the database check itself."""
+    """Check every checksum in the store and in the files kept for its runs, and have the databases check themselves.
+
+    Nothing is repaired.  For each damaged run it is told what recovery would use: the newest sound checkpoint before
+    the damage, and the command that goes back there where one is needed.
+    """
     from jumar.cli.health import examined, print_health, recovery
 
     with opened(options) as harness, Progress("checking the store"):
         report = examined(harness)
-        advice = recovery(harness, report)
+        advice = recovery(options, report)
     if options.json:
         import msgspec
 
