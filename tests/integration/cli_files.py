@@ -146,6 +146,19 @@ def fails(run, task):
     if not Path("mended").exists():
         raise ValueError("the site has no pages")
     return "mended"
+
+
+@harness.tool(effect="write", paths=["conf/{name}"], verify=lambda size, name, text: len(text) > 1, retries=0)
+def check(name: str, text: str) -> int:
+    return Path("site", "conf", name).write_text(text)
+
+
+@harness.agent
+def spoils(run, task):
+    with run.step("fix"):
+        run.call(rewrite, "a.ini", "one\\n")
+        run.call(check, "b.ini", "three\\n" if Path("mended").exists() else "")
+    return "mended"
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sqlite3
 from pathlib import Path
@@ -241,6 +242,24 @@ def test_a_failed_run_is_rolled_back_by_its_strategy_when_it_is_resumed(office: 
     assert office.view(run)["run"]["generation"] == 1
     refused(office.here("resume", run, "--strategy", "hope"), "'hope' is not one of")
     refused(office.here("resume", "--due", "--strategy", "retry"), "--strategy goes with RUN")
+
+
+def test_a_run_that_a_verify_failed_is_said_to_go_back_and_does_so_unless_told_otherwise(office: Office) -> None:
+    done = office.here("run", "office:harness:spoils")
+    assert done.code == 1
+    said = "it goes back to the start of the step that fix.check.1 is in"
+    assert said in _words(done.out)
+    assert "By --strategy retry only that call is made again" in _words(done.out)
+    run = office.here("runs", "--json").json[0]["run_id"]
+    assert said in _words(office.here("show", run).out)
+    (office.folder / "mended").touch()
+    (office.site / "mine").write_text("my own\n")
+    stopped = office.here("resume", run)
+    refused(stopped, "mine stands in the way of the rollback (it appeared since)", code=4)
+    assert re.search(rf"`jumar rollback {run[-8:]} --to \d+ --force`, which keeps", _words(stopped.err))
+    (office.site / "mine").unlink()
+    assert office.here("resume", run).code == 0
+    assert office.view(run)["run"]["generation"] == 1
 
 
 def test_a_failed_run_that_acted_after_its_failure_is_pointed_to_a_rollback_and_a_fork(office: Office) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Generator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jumar import Decision, Harness
+from jumar.core import trees
 from jumar.core.restoring import Outcome
-from jumar.errors import UsageError, WorkspaceConflict
+from jumar.errors import RestoreFailed, UsageError, WorkspaceConflict
 from tests.integration.loops_helpers import Script, act, call, declare
 from tests.integration.rollback_helpers import done
 from tests.integration.waits_helpers import scripted
@@ -245,6 +248,28 @@ def test_a_rollback_of_a_loop_agent_takes_turns_and_files_back_together(place: P
     assert place.files() == before
     assert len(harness.view(run_id).history) == 0
     assert done(harness.resume(run_id)) == "written"
+
+
+def test_a_content_that_is_damaged_refuses_a_rollback_before_it_begins(place: Place) -> None:
+    harness = place.harness
+    run_id = harness.run(place.agent(harness), "x").run_id
+    harness.close()
+    after, damaged = place.files(), trees.digest_of(b"a = 1\n")
+    with closing(sqlite3.connect(place.folder / "runs.db.files")) as db, db:
+        assert db.execute("UPDATE blobs SET data = x'00' WHERE digest = ?", (damaged,)).rowcount == 1
+    with place.opened() as again:
+        place.agent(again)
+        planned = again.rollback(run_id, to="first", dry_run=True)
+        assert planned.report is not None
+        assert planned.report.of(Outcome.FAILED) == ("conf/a.ini",)
+        for force in (False, True):
+            with pytest.raises(RestoreFailed, match=r"conf/a\.ini cannot be put back .*does not agree") as refused:
+                again.rollback(run_id, to="first", force=force)
+            assert refused.value.paths == ("conf/a.ini",)
+        assert (again.show(run_id).run.status, again.show(run_id).run.rolling_back_to) == ("COMPLETED", None)
+        assert place.files() == after
+        again.rollback(run_id, to="second")
+        assert (place.root / "readme").read_text() == "read me\n"
 
 
 def failing(place: Place, harness: Harness, broken: list[bool]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jumar import errors
 from jumar.cli.lines import NextStep
 from jumar.cli.words import is_turn
+from jumar.core.states import ErrorClass
 from jumar.harness.results import CallView, RunView
 
 _KEPT = "what is recorded is not repeated"
@@ -20,7 +21,8 @@ _WAYS = {
         "Raise verify_limit= in the agent's code, or mend its verify=, then resume it: it may finish anew."
     ),
 }
-_OF_A_CALL = ("CallFailed", "MapFailed")  # whose hint is for the agent's code, and not for who resumes it
+_ONE_CALL = "CallFailed"  # of which a failed verify is rolled back; see `core.strategies`
+_OF_A_CALL = (_ONE_CALL, "MapFailed")  # whose hint is for the agent's code, and not for who resumes it
 
 
 def failed_step(resume: str, view: RunView, error: BaseException | None = None) -> NextStep:
@@ -44,6 +46,11 @@ def _way(view: RunView, error: BaseException | None) -> str:
             "recorded is not repeated."
         )
     mend = hint or "Mend the cause."
+    if failed and kind == _ONE_CALL and all(call.error_class == ErrorClass.POLLUTED.label for call in failed):
+        return (
+            f"{mend} Then resume it: it goes back to the start of the step that {_listed(failed)} is in, which undoes "
+            "what was done since, and goes on from there. By --strategy retry only that call is made again."
+        )
     if failed:
         are = "is" if len(failed) == 1 else "are"
         return (

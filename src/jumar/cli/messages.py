@@ -12,7 +12,7 @@ from jumar.cli.options import Options
 from jumar.errors import JumarError, RestoreFailed, UsageError, WorkspaceConflict
 
 _COMMAND = re.compile(
-    r"`jumar (show|resume|cancel|pause|runs|requests|doctor|rollback|fork)((?: RUN)?(?: [-A-Za-z]+)*)`"
+    r"`jumar (show|resume|cancel|pause|runs|requests|doctor|rollback|fork)((?: RUN)?(?: [-A-Za-z0-9]+)*)`"
 )
 _OF_CODE = ("resume", "rollback")  # which need the app
 _LABELS = ("what happened", "safe now", "next")

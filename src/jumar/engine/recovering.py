@@ -87,7 +87,8 @@ class Recovery:
         """Roll a run back; answers the plan, and what became of it unless only that was asked for.
 
         LeaseHeld where a process drives the run, CannotRollBack where it cannot go back there, CheckpointNotFound where
-        there is no such place, WorkspaceConflict where files have been changed since.
+        there is no such place, WorkspaceConflict where files have been changed since, RestoreFailed where what is kept
+        of them is damaged.
         """
         for _ in range(_TRIES):
             run = yield from self._engine.record_of(run_id)
@@ -176,7 +177,7 @@ class Recovery:
             note=wanted.note,
         )
         if report is not None and not wanted.dry_run:
-            _refuse_conflicts(report)
+            _refuse_conflicts(report, point.version, goes_on=goes_on)
         return Planned(run, point, intent, undo, withdrawn, report)
 
     def _compensates(self, tool: str) -> bool | None:
@@ -390,19 +391,31 @@ def _holds(run: RunRecord, intent: Intent) -> tuple[Hold, ...]:
     return tuple(Hold(seq=0, workspace=root, path=path) for path in held_paths(globs(intent.paths)))
 
 
-def _refuse_conflicts(report: Report) -> None:
-    """WorkspaceConflict before anything is claimed, where the files would refuse the rollback."""
+def _refuse_conflicts(report: Report, version: int, *, goes_on: bool) -> None:
+    """WorkspaceConflict, or RestoreFailed, before anything is claimed where the files would refuse the rollback."""
     from jumar.core.restoring import Outcome
-    from jumar.errors import WorkspaceConflict
+    from jumar.errors import RestoreFailed, WorkspaceConflict
 
     stuck = [each for each in report.paths if each.outcome in (Outcome.CONFLICT, Outcome.FAILED)]
     if not stuck:
         return
-    first = stuck[0]
+    lost = next((each for each in stuck if each.outcome is Outcome.FAILED), None)
+    first = lost or stuck[0]
     more = f", and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    safe, paths = "No file was touched, and nothing was undone.", tuple(each.text for each in stuck)
+    if lost is not None:
+        raise RestoreFailed(
+            f"{first.text} cannot be put back ({first.reason}){more}",
+            paths=paths,
+            safe=safe,
+            hint="Go back to another checkpoint, or put back the other files alone (paths).",
+        )
+    hint = "Look at them (dry_run); force puts them back all the same, and what that overwrites is kept."
+    if goes_on:
+        hint = (
+            f"Move them out of the way; or say `jumar rollback RUN --to {version} --force`, which keeps what it "
+            "overwrites; or resume the run by another strategy, which leaves the files as they are."
+        )
     raise WorkspaceConflict(
-        f"{first.text} stands in the way of the rollback ({first.reason}){more}",
-        paths=tuple(each.text for each in stuck),
-        safe="No file was touched, and nothing was undone.",
-        hint="Look at them (dry_run); force puts them back all the same, and what that overwrites can be had again.",
+        f"{first.text} stands in the way of the rollback ({first.reason}){more}", paths=paths, safe=safe, hint=hint
     )

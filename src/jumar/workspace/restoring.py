@@ -31,12 +31,13 @@ from jumar.core.restoring import (
     Step,
     Verdict,
     compare,
+    same_content,
     settle,
     shown,
 )
 from jumar.core.scopes import covers
-from jumar.core.trees import RuleText, Snapshot, digest_of, find, pack_snapshot
-from jumar.errors import RestoreFailed, WorkspaceConflict, WorkspaceError
+from jumar.core.trees import EntryKind, RuleText, Snapshot, digest_of, find, pack_snapshot
+from jumar.errors import IntegrityError, RestoreFailed, WorkspaceConflict, WorkspaceError
 from jumar.workspace.applying import Applier
 from jumar.workspace.calls import FileCalls
 from jumar.workspace.folders import Folders
@@ -113,10 +114,27 @@ class Restorer:
         return settle(found, current, force=force)
 
     def foresee(self, plan: Plan, *, force: bool = False) -> Report:
-        """What a restore would tell now, conflicts that would refuse it among the rest; nothing is touched."""
+        """What a restore would tell now, conflicts that would refuse it among the rest; nothing is touched.
+
+        What is to be written is read once: a content that is damaged or gone has its path FAILED here, and not only
+        when there is no way back any more.
+        """
         current = self._current(plan.target, plan.paths)
         steps = self._steps(plan.target, plan.known, plan.paths, current, force=force)
-        return Report(digest_of(pack_snapshot(plan.target)), None, tuple(_told(step) for step in steps))
+        return Report(digest_of(pack_snapshot(plan.target)), None, tuple(map(self._foreseen, steps)))
+
+    def _foreseen(self, step: Step) -> PathOutcome:
+        told, after = _told(step), step.target
+        if step.verdict is not Verdict.WRITE or after is None or after.kind is not EntryKind.FILE:
+            return told
+        if step.current is not None and same_content(step.current, after):  # only its mode differs
+            return told
+        try:
+            for _ in self._objects.parts(after.digest or b""):
+                pass
+        except IntegrityError as error:
+            return structs.replace(told, outcome=Outcome.FAILED, reason=error.what)
+        return told
 
     # --- Restoring ------------------------------------------------------------------------------------------------
 

@@ -32,11 +32,16 @@ _run = click.argument("run", metavar="RUN")
 @click.command(short_help="Go back to a checkpoint: files first, then what was done outside.")
 @_run
 @click.option(
-    "--to", metavar="N|NAME", required=True, help="The checkpoint: its version or its name, as show lists them."
+    "--to", metavar="N|NAME", required=True, help="The checkpoint: its version, name or label, as show lists them."
 )
 @paths_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--force", is_flag=True, help="Put files back that somebody else has changed since, too.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Put files back that somebody else has changed since, too, and leave calls as they are whose tool is not "
+    "known here.",
+)
 @click.option("--by", metavar="NAME", help="Who orders it; by default the user's name here.")
 @click.option("--note", metavar="TEXT", help="A remark to keep with the order.")
 @with_store
@@ -87,7 +92,7 @@ def rollback(
 @click.command(short_help="Go on from a checkpoint in a run of its own.")
 @_run
 @click.option(
-    "--at", metavar="N|NAME", required=True, help="The checkpoint: its version or its name, as show lists them."
+    "--at", metavar="N|NAME", required=True, help="The checkpoint: its version, name or label, as show lists them."
 )
 @click.option("--workspace", "folder", metavar="DIR", help="Put the files as they were then into this new folder.")
 @with_store
