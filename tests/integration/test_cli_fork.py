@@ -28,7 +28,10 @@ def test_a_fork_is_paused_at_the_checkpoint_and_the_other_run_stays_as_it_is(off
     assert commands(done.out) == [f"jumar resume {short}", f"jumar show {short}"]
     assert (made["status"], made["forked_from"]) == ("PAUSED", run)
     assert office.view(run) == before
-    assert f"fork of  {run}" in office.here("show", "last").out
+    shown = office.here("show", "last").out
+    assert f"fork of  {run}" in shown
+    assert "line     goes on from version" in shown
+    assert "rolled back" not in shown
     resumed = office.here("resume", short, "--app", "office:bare", "--json")
     assert (resumed.code, resumed.json["output"]) == (0, "looked")
 

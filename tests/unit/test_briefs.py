@@ -54,8 +54,8 @@ Files that the plan names and no write has changed yet: “conf/db.ini”.
 What went wrong last in call fix-the-site.check.1: ValueError: “no such file: db.ini” (permanent). \
 The same call would fail again: change its arguments, or do something else.
 It is not known whether call fix-the-site.mail.1 (mail) happened; that is settled before anything else is sent.
-Done outside, recorded, and not to be taken back:
-- restart.book.1: book with “t-1” gave “1” (done after the point that the run was rolled back to, and it stands)
+Done outside and on record; it stands, and is not to be done again:
+- restart.book.1: book with “t-1” gave “1” (done after the point that the run goes on from, and it stands)
 - fix-the-site.pay.1: pay with “{"cents":500,"invoice":"i-7"}” gave “receipt 7”
 It waits for:
 - an answer to “Restart now?” (call fix-the-site.ask.1)
@@ -75,8 +75,8 @@ CHINESE = """\
 上次出错的原因（调用 fix-the-site.check.1）：ValueError：「no such file: db.ini」，属于永久性错误。\
 原样重试仍会失败：请修改参数，或者换一种做法。
 目前不知道调用 fix-the-site.mail.1（mail）是否已经发生；这一点会在发出任何新调用之前先弄清楚。
-以下操作已在外部生效并有记录，仍然有效，无法收回：
-- restart.book.1：book（参数「t-1」）得到「1」（发生在回滚目标之后，仍然有效）
+以下操作已在外部生效并有记录，仍然有效，请勿重做：
+- restart.book.1：book（参数「t-1」）得到「1」（发生在本次运行所接续的版本之后，仍然有效）
 - fix-the-site.pay.1：pay（参数「{"cents":500,"invoice":"i-7"}」）得到「receipt 7」
 它正在等待：
 - 有人回答问题「Restart now?」（调用 fix-the-site.ask.1）
@@ -297,6 +297,45 @@ def test_a_plan_that_is_done_leaves_what_comes_after_it() -> None:
     calls.add("scan", "look")
     calls.add("", "look")
     assert told_of(calls) == (["scan"], 2, None)
+
+
+def test_a_plan_that_is_done_is_said_to_be_done_instead_of_counting_on() -> None:
+    calls = Calls()
+    calls.plan(["scan", "fix"], [])
+    calls.add("scan", "look")
+    calls.add("fix", "look")
+    calls.add("", "look")
+    facts = Facts(run_record(), calls.made)
+    assert brief_of(facts).prose.endswith(
+        "All steps of the plan are done: do not repeat them, and go on with what comes after."
+    )
+    assert brief_of(facts, "zh").prose.endswith("计划中的步骤均已完成：不要重复，请继续其后的工作。")
+
+
+def test_no_step_of_a_plan_is_under_way_in_a_run_that_is_completed() -> None:
+    calls = Calls()
+    calls.plan(["scan", "fix the site"], [])
+    calls.add("scan", "look")
+    calls.add("fix", "look")  # by another name than the plan has it
+    run = run_record(status=Status.COMPLETED, phase=Phase.STOPPED)
+    brief = brief_of(Facts(run, calls.made))
+    assert [step.state for step in brief.planned] == ["done", "to do"]
+    assert brief.step_name is None
+
+
+def test_a_fork_is_not_said_to_have_been_rolled_back() -> None:
+    run = replace(run_record(), line=((8, 5),), forked_from="f-1")
+    brief = brief_of(Facts(run, []))
+    assert (brief.rolled_back_to, brief.forked_from) == (5, "f-1")
+    assert "It was forked from run f-1 and goes on from version 5: what was done after" in brief.prose
+    assert "它由运行 f-1 分叉而来，从版本 5 继续：" in brief_of(Facts(run, []), "zh").prose
+
+
+def test_an_error_of_the_agents_own_code_is_not_taken_for_one_of_a_call() -> None:
+    run = run_record(status=Status.FAILED, phase=Phase.STOPPED)
+    run = replace(run, error_type="KeyError", error_message="a", error_class=ErrorClass.PERMANENT)
+    advice = [brief_of(Facts(run, []), lang).last_error.advice for lang in ("en", "zh")]  # type: ignore[union-attr]
+    assert advice == ["It would fail so again until the cause is mended.", "原因消除之前，重来仍会同样失败。"]
 
 
 def test_a_loop_agents_open_turn_is_the_one_to_go_on_from() -> None:

@@ -81,7 +81,9 @@ def _status(screen: Screen, run: RunInfo, width: int) -> list[tuple[str, Text]]:
 
 
 def _line(run: RunInfo) -> str:
-    """How often the run was rolled back, and to where last."""
+    """How often the run was rolled back, and to where last; of a fork, from where it goes on."""
+    if run.forked_from is not None:
+        return f"goes on from version {run.line[-1][1]}; what came after that is left behind"
     times = "once" if run.generation == 1 else f"{run.generation:,} times"
     last = ", last" if run.generation > 1 else ""
     return f"rolled back {times}{last} to version {run.line[-1][1]}; what came after that is left behind"

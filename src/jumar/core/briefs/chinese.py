@@ -35,6 +35,7 @@ _ADVICE = {
     "budget": "预算已经用完：请申请追加，或者减少开销。",
     "cancelled": "它是被主动放弃的：确有必要时才重新调用。",
 }
+_MEND = "原因消除之前，重来仍会同样失败。"
 _ASKED = {
     "approval": "有人批准调用 {call}",
     "resolve": "有人确认调用 {call} 是否真的发生过",
@@ -64,8 +65,11 @@ class Chinese:
             return f"{told}目前还没有任何记录。"
         return told + _STATUS[brief.status]
 
-    def rolled_back(self, version: int) -> str:
-        return f"它曾被回滚到版本 {version}：在那之后所做的事不再算数，但下文列为“仍然有效”的除外。"
+    def rolled_back(self, version: int, forked_from: str | None) -> str:
+        told = f"它曾被回滚到版本 {version}"
+        if forked_from is not None:
+            told = f"它由运行 {forked_from} 分叉而来，从版本 {version} 继续"
+        return f"{told}：在那之后所做的事不再算数，但下文列为“仍然有效”的除外。"
 
     def finished(self, brief: Brief, count: int) -> str:
         return f"已完成 {count} {self._unit(brief)}，结果均有记录："
@@ -98,14 +102,14 @@ class Chinese:
         what = f"{error.type}：{self._quoted(error.message)}" if error.message else error.type
         return f"上次出错的原因{where}：{what}，属于{_CLASSES[error.error_class]}。{error.advice}"
 
-    def advice(self, error_class: str) -> str:
-        return _ADVICE[error_class]
+    def advice(self, error_class: str, *, of_call: bool) -> str:
+        return _ADVICE[error_class] if of_call or error_class != "permanent" else _MEND
 
     def standing(self) -> str:
-        return "以下操作已在外部生效并有记录，仍然有效，无法收回："
+        return "以下操作已在外部生效并有记录，仍然有效，请勿重做："
 
     def standing_call(self, call: Standing) -> str:
-        behind = "（发生在回滚目标之后，仍然有效）" if call.left_behind else ""
+        behind = "（发生在本次运行所接续的版本之后，仍然有效）" if call.left_behind else ""
         return f"- {call.call_id}：{call.tool}{self._given(call.args)}得到{self._quoted(call.result)}{behind}"
 
     def doubt(self, doubt: Doubt) -> str:
@@ -137,6 +141,8 @@ class Chinese:
     def instruction(self, brief: Brief) -> str:
         if brief.status in ("completed", "cancelled"):
             return "本次运行没有剩余的工作。"
+        if brief.plan_is_done:
+            return "计划中的步骤均已完成：不要重复，请继续其后的工作。"
         unit = "轮" if brief.unit == "turn" else "步"
         name = f"（{self._quoted(brief.step_name)}）" if brief.step_name else ""
         go_on = f"请从第 {brief.step_number} {unit}{name}继续"

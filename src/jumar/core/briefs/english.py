@@ -26,6 +26,7 @@ _ADVICE = {
     "budget": "The budget is used up: ask for more, or do with less.",
     "cancelled": "It was given up on purpose: make the call again only where it is still wanted.",
 }
+_MEND = "It would fail so again until the cause is mended."
 _ASKED = {
     "approval": "a person's approval of call {call}",
     "resolve": "somebody's word on whether call {call} happened",
@@ -56,11 +57,11 @@ class English:
             return f"{told} Nothing is recorded yet.".strip()
         return f"{told} {_STATUS[brief.status]}".strip()
 
-    def rolled_back(self, version: int) -> str:
-        return (
-            f"It was rolled back to version {version}: what was done after that no longer counts, but for what is "
-            "listed below as standing."
-        )
+    def rolled_back(self, version: int, forked_from: str | None) -> str:
+        told = f"It was rolled back to version {version}"
+        if forked_from is not None:
+            told = f"It was forked from run {forked_from} and goes on from version {version}"
+        return f"{told}: what was done after that no longer counts, but for what is listed below as standing."
 
     def finished(self, brief: Brief, count: int) -> str:
         return f"Finished {brief.unit}s ({count}), recorded with their results:"
@@ -96,14 +97,14 @@ class English:
         what = f"{error.type}: {self._quoted(error.message)}" if error.message else error.type
         return f"What went wrong last{where}: {what} ({error.error_class}). {error.advice}"
 
-    def advice(self, error_class: str) -> str:
-        return _ADVICE[error_class]
+    def advice(self, error_class: str, *, of_call: bool) -> str:
+        return _ADVICE[error_class] if of_call or error_class != "permanent" else _MEND
 
     def standing(self) -> str:
-        return "Done outside, recorded, and not to be taken back:"
+        return "Done outside and on record; it stands, and is not to be done again:"
 
     def standing_call(self, call: Standing) -> str:
-        behind = " (done after the point that the run was rolled back to, and it stands)" if call.left_behind else ""
+        behind = " (done after the point that the run goes on from, and it stands)" if call.left_behind else ""
         return f"- {call.call_id}: {call.tool}{self._given(call.args)} gave {self._quoted(call.result)}{behind}"
 
     def doubt(self, doubt: Doubt) -> str:
@@ -137,6 +138,8 @@ class English:
         if brief.status in ("completed", "cancelled"):
             return "Nothing is left to be done in this run."
         numbers = finished_numbers(brief)
+        if brief.plan_is_done:
+            return "All steps of the plan are done: do not repeat them, and go on with what comes after."
         unit = brief.unit if len(numbers) == 1 else f"{brief.unit}s"
         name = f" ({self._quoted(brief.step_name)})" if brief.step_name else ""
         go_on = f"Continue {'from' if brief.unit == 'turn' else 'with'} {brief.unit} {brief.step_number}{name}"

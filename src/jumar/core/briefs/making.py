@@ -78,6 +78,7 @@ def brief_of(facts: Facts, lang: str = "en") -> Brief:
         first("waiting_on", _asked(facts)),
         first("drift", facts.drift),
         run.line[-1][1] if run.line else None,
+        run.forked_from,
         left_out,
         lang,
     )
@@ -135,7 +136,8 @@ def _of_call(type_name: str, message: str) -> tuple[str, str]:
 
 def _trouble(type_name: str, message: str, sort: ErrorClass, call: CallRecord | None, words: Words) -> Trouble:
     where = None if call is None else id_text(call)
-    return Trouble(outside(type_name, NAME), outside(message, MESSAGE), sort.label, words.advice(sort.label), where)
+    advice = words.advice(sort.label, of_call=call is not None)
+    return Trouble(outside(type_name, NAME), outside(message, MESSAGE), sort.label, advice, where)
 
 
 def _doubts(facts: Facts) -> list[Doubt]:

@@ -91,8 +91,9 @@ class Brief(Struct, frozen=True):
     `unit` is `step`, or `turn` for a loop agent.  `step_number` (from 1) is the one to go on with and `step_name` its
     name, where it has one.  `planned` is empty where nothing was planned.  `files_changed` are the paths that write
     calls changed (`unnamed_changes` counts writes whose paths cannot be told here) and `files_to_change` those of
-    the plan that none has changed yet.  `standing` is what was done outside and cannot be taken back.  `recoveries`
-    counts how often the run was taken up, and `rolled_back_to` is the version that it was last rolled back to.
+    the plan that none has changed yet.  `standing` is what was done outside and stands.  `recoveries` counts how often
+    the run was taken up, and `rolled_back_to` is the version that it was last rolled back to, or that a fork goes on
+    from; `forked_from` is the run that a fork was made from.
 
     Lists are bounded; `left_out` says of which there are more, and how many.  `instruction` says with what to go on and
     what not to repeat, and `prose` is all of it as text; both in the language `lang`.
@@ -118,10 +119,16 @@ class Brief(Struct, frozen=True):
     waiting_on: tuple[Asked, ...] = ()
     drift: tuple[Drift, ...] = ()
     rolled_back_to: int | None = None
+    forked_from: str | None = None
     left_out: dict[str, int] = {}
     lang: str = "en"
     instruction: str = ""
     prose: str = ""
+
+    @property
+    def plan_is_done(self) -> bool:
+        """Whether there is a plan, and nothing of it is left."""
+        return bool(self.planned) and "planned" not in self.left_out and all(s.state == "done" for s in self.planned)
 
     def __str__(self) -> str:
         return self.prose

@@ -12,7 +12,7 @@ from jumar.core.call_states import ENDED
 from jumar.core.naming import step_part
 from jumar.core.phases import FINAL
 from jumar.core.records import CallRecord
-from jumar.core.states import CallKind, CallState, Phase
+from jumar.core.states import CallKind, CallState, Phase, Status
 from jumar.core.turns import DECIDE, turn_path
 
 
@@ -114,7 +114,9 @@ def _planned(facts: Facts, steps: Steps) -> Steps:
     going_on = None if steps.name is None else steps.name.partition("#")[0]
     parts = [step_part(name, 1) for name in names]
     now = next((n for n, part in enumerate(parts) if part == going_on), None)
-    if now is None:
+    if facts.run.status is Status.COMPLETED:
+        now = len(parts)
+    elif now is None:
         now = next((n for n, part in enumerate(parts) if part not in done), len(parts))
     states = ["now" if n == now else "done" if part in done else "to do" for n, part in enumerate(parts)]
     planned = [PlannedStep(n + 1, outside(name, NAME), states[n]) for n, name in enumerate(names)]
