@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -323,6 +324,11 @@ class Recovery:
         tree, source = point.tree, run.workspace
         if source is None:
             raise UsageError(f"run {run.run_id} has no workspace, so it has no files for {folder}")
+        if Path(source) in Path(folder).resolve().parents:
+            raise UsageError(
+                f"{folder} lies inside the workspace of run {run.run_id}, whose next snapshot would take it in",
+                hint=f"Name a folder outside of {source}.",
+            )
         yield from Load(lambda store: self._io.files.of(source).materialise(tree, folder))
         return checked_root(folder)
 
