@@ -268,6 +268,9 @@ def test_an_unknown_flag_of_answer_is_refused(desk: Desk) -> None:
 def test_of_a_cancelled_run_what_may_have_happened_can_still_be_settled_and_nothing_is_resumed(desk: Desk) -> None:
     run = desk.begin("wires")
     assert desk.here("cancel", run).code == 0
+    wrong = desk.here("resolve", run, "wire.1", "--happened", '"1200"')
+    refused(wrong, "wire.1 cannot have come to that: `$` is not of the type `int`")
+    assert "Give what wire would have returned; its signature is wire(cents: int) -> int." in wrong.err
     done = desk.here("resolve", run, "wire.1", "--happened", "1200")
     assert done.code == 0
     assert "it is cancelled: the call is settled, and nothing is resumed" in done.out

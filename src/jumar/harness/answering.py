@@ -147,7 +147,15 @@ class Answering:
         """A person's result as JSON of the tool's type, where the tool is known here."""
         spec = self._tools.get(call.tool)
         codec: Any = codec_for(Any) if spec is None else spec.policy.codec
-        value = as_json(codec, result)
+        try:
+            value = as_json(codec, result)
+        except NotStorable as error:
+            error.what = f"{call.call_id} cannot have come to that: {error.what}"
+            if spec is not None:
+                error.hint = (
+                    f"Give what {spec.name} would have returned; its signature is {spec.name}{spec.binder.signature}."
+                )
+            raise
         check_size(value, "the result has")
         return value
 

@@ -77,7 +77,10 @@ class Declaring:
             if name in self._fingerprints:
                 raise UsageError(f"two fingerprints are called {name}", hint="Give one of them another name.")
             if not callable(function) or inspect.iscoroutinefunction(function):
-                raise UsageError(f"the fingerprint {name} is no plain function")
+                raise UsageError(
+                    f"the fingerprint {name} is no plain function",
+                    hint="Write it with `def`, without arguments, be the agents async or not.",
+                )
             if not has_signature(function) or any(map(_is_needed, inspect.signature(function).parameters.values())):
                 raise UsageError(f"the fingerprint {name} needs arguments", hint="It is called without any.")
             self._fingerprints[name] = Fingerprint(function, 10.0 if limit is None else limit)
