@@ -189,7 +189,7 @@ class Teller:
     def _look_around(self, result: DemoResult) -> None:
         self.heading("Everything is kept. Look around with")
         store = shlex.quote(result.store)
-        for command in ("show last", "trace last", "runs", "doctor"):
+        for command in ("show last", "trace last", "brief last", "diff last 0 now", "runs", "doctor"):
             self._line(f"  jumar {command} --store {store}")
         directory = Path(result.directory)
         for file in (file for act in result.piece.acts for file in act.files(directory) if file.exists()):
