@@ -61,12 +61,14 @@ class HoldingPaths(Suite):
         assert scene.holders(_FILE) == [(_FILE, run.run_id, 1)]
         assert scene.holders(path) == [(path, other.run_id, 1)]
 
-    def test_a_path_of_another_workspace_is_another_path(self, scene: Scene) -> None:
-        run, other = scene.running(), scene.running()
-        scene.ack(scene.writing(run, b""))
-        assert scene.ack(scene.writing(other, b"", workspace=ROOT + "/")).taken == ()
-        assert scene.holders() == [(b"", run.run_id, 1)]
-        assert scene.holders(b"", ROOT + "/") == [(b"", other.run_id, 1)]
+    @_OVERLAPS
+    def test_a_path_of_another_workspace_is_another_path(self, scene: Scene, path: bytes) -> None:
+        run, below, above = scene.running(), scene.running(), scene.running()
+        scene.ack(scene.writing(run, path))
+        for other, root in ((below, "/srv/sit"), (above, "/srv/site/")):
+            assert scene.ack(scene.writing(other, _FILE, workspace=root)).taken == ()
+            assert scene.holders(path, root) == [(_FILE, other.run_id, 1)]
+        assert scene.holders(path) == [(path, run.run_id, 1)]
 
     def test_a_call_of_the_same_run_is_in_the_way_too(self, scene: Scene) -> None:
         run = scene.running()
