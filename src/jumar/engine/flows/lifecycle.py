@@ -195,12 +195,12 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
         from jumar.engine.flows.loop import run_loop  # which a program without loop agents never loads
 
         ended = yield from run_loop(live, agent.loop, face, value)
-    else:
-        if live.phase is not Phase.IN_CODE:
-            from jumar.engine.flows.loop import no_function
+    elif live.phase is not Phase.IN_CODE:
+        from jumar.engine.flows.loop import no_function
 
-            live.stop(no_function(live))
-            return (yield from _halted(live))
+        live.stop(no_function(live))
+        ended = Attempt()
+    else:
         ended = yield Invoke(agent.body, (face, value), {}, Scope(live, live.root, waits=agent.waits))
     is_stopping = _is_cut_off(live, ended.error)
     if not is_stopping and (live.halt is not None or ended.error is None or isinstance(ended.error, Exception)):
