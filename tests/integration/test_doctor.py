@@ -254,11 +254,20 @@ def test_files_that_are_gone_are_told_with_the_newest_checkpoint_that_still_has_
     assert [finding.where for finding in report.findings if finding.run_id] == [f"checkpoint {each}" for each in gone]
     left = max(version for version, tree in trees if tree != newest)
     assert mending.version == left
-    assert f"The files at {gone[-1]} are gone; the newest before it: {left}, " in mending.advice
+    told = ", ".join(map(str, gone))
+    assert f"The files at {told} are gone; the newest before it: {left}, " in mending.advice
     with pytest.raises(WorkspaceConflict):  # what the agent wrote last is not known any more
         works.harness.rollback(run_id, to=left)
     works.harness.rollback(run_id, to=left, force=True)
     assert works.harness.resume(run_id).output == "done"
+
+
+def test_where_no_checkpoint_has_its_files_any_more_that_is_told_once(works: Works) -> None:
+    assert works.harness.resume(works.ran()).output == "done"
+    works.damage("DELETE FROM snapshots", file="runs.db.files")
+    _, mending = works.examined()
+    assert len(mending.damaged) > 1
+    assert mending.advice == "its calls are sound. It has no sound checkpoint left."  # nor is anything to be resumed
 
 
 def test_a_damaged_content_is_told_of_the_files_and_of_every_checkpoint_that_needs_it(works: Works) -> None:

@@ -15,7 +15,7 @@ from jumar.core.checksums import call_agrees, checkpoint_agrees
 from jumar.core.lines import counts, is_on_line
 from jumar.core.records import CallRecord, CheckpointRecord, RunRecord
 from jumar.core.rollbacks import Point, find_point
-from jumar.core.states import Effect, Phase
+from jumar.core.states import Effect, Phase, Status
 from jumar.core.store import Finding, Store
 from jumar.engine.files import Files
 from jumar.errors import CannotRollBack, CheckpointNotFound, JumarError
@@ -200,23 +200,20 @@ class _Damage:
 
     def _passing_over(self, passed: Sequence[CheckpointRecord]) -> Mending:
         """Checkpoints alone: no resume needs them, and a rollback to one of them takes the newest sound one before."""
-        told = ["its calls are sound, and resume goes on from them."]
+        is_over = self._run.status in (Status.COMPLETED, Status.CANCELLED)
+        told = ["its calls are sound." if is_over else "its calls are sound, and resume goes on from them."]
         newest = self._newest(self._run.version)
         if newest is None:
             told.append("It has no sound checkpoint left.")
-        else:
-            told.append(f"Its newest sound checkpoint is {newest.version}, {newest.name}.")
+            return Mending(self._run.run_id, self._wheres, " ".join(told))
+        told.append(f"Its newest sound checkpoint is {newest.version}, {newest.name}.")
+        alike: dict[tuple[bool, str], list[str]] = {}
         for kept in passed:
             point = self._newest(kept.version)
-            found = "there is no sound one before it" if point is None else f"{point.version}, {point.name}"
-            if checkpoint_agrees(kept):  # what is gone are its files, which the rollback sees when it has begun to look
-                told.append(f"The files at {kept.version} are gone; the newest before it: {found}.")
-            elif point is None:
-                told.append(f"A rollback to {kept.version} is refused: {found}.")
-            else:
-                told.append(f"A rollback to {kept.version} takes {found}.")
-        version, name = (None, None) if newest is None else (newest.version, newest.name)
-        return Mending(self._run.run_id, self._wheres, " ".join(told), version, name)
+            found = "" if point is None else f"{point.version}, {point.name}"
+            alike.setdefault((checkpoint_agrees(kept), found), []).append(str(kept.version))
+        told += [_passed(", ".join(versions), *what) for what, versions in alike.items()]
+        return Mending(self._run.run_id, self._wheres, " ".join(told), newest.version, newest.name)
 
     def _newest(self, version: int) -> Point | None:
         """The newest sound restore point at a version or before it."""
@@ -234,6 +231,14 @@ class _Damage:
         parts = [part for part in (call.args_artifact, call.result_artifact) if part is not None]
         named = f"call {call.call_id}" in self._wheres
         return call_agrees(call) and not named and not any(part.hex()[:12] in self._lost for part in parts)
+
+
+def _passed(versions: str, files_alone: bool, found: str) -> str:
+    """What a rollback to one of these checkpoints comes to; `found` is the newest sound one before them, if any."""
+    none = "there is no sound one before it"
+    if files_alone:  # which the rollback sees when it has begun to look
+        return f"The files at {versions} are gone; the newest before it: {found or none}."
+    return f"A rollback to {versions} takes {found}." if found else f"A rollback to {versions} is refused: {none}."
 
 
 def _aside(wheres: Sequence[str]) -> str:
