@@ -14,7 +14,7 @@ import pytest
 
 from jumar import errors
 from jumar.core.restoring import Outcome
-from jumar.core.trees import SkipReason
+from jumar.core.trees import SkipReason, snapshot_digest
 from jumar.errors import RestoreFailed, StoreFull
 from tests.workspace.crashing import Counting
 from tests.workspace.files import File, Folder, Link, Tree, only_git
@@ -331,8 +331,7 @@ def test_two_processes_that_restore_all_the_time_leave_one_of_their_targets(scen
     trees, digests = [BEFORE, AFTER, {b"d": Folder(), b"d/x": Link(b"x")}], []
     for tree in trees:
         scene.become(tree)
-        report = scene.workspace.capture(pin="wanted")
-        digests.append(next(each for each, _ in scene.objects.pins() if scene.objects.get_snapshot(each) == report))
+        digests.append(snapshot_digest(scene.workspace.capture()))
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     command = [sys.executable, "-c", RESTORING, str(scene.root), str(scene.objects.path)]
@@ -372,3 +371,52 @@ def test_a_real_repository_is_never_touched_and_agrees_again_after_a_restore(sce
     assert {each: each.stat().st_mtime_ns for each in (scene.root / ".git").rglob("*")} == stamps
     assert git(scene.root, "status", "--porcelain", "--ignored") == status
     assert git(scene.root, "fsck") == ""
+
+
+PATIENT = """
+import gc, random, signal, sys
+from jumar.workspace.objects import Objects
+from jumar.workspace.workspace import Workspace
+
+root, objects, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+targets = [bytes.fromhex(each) for each in sys.argv[4:]]
+drawn, interrupts = random.Random(seed), 0
+opened = Objects(objects)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+while interrupts < 40:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, drawn.uniform(0.0005, 0.03), 0.5)  # again where nobody could be told
+        workspace = Workspace(root, opened)
+        while True:
+            target = opened.get_snapshot(drawn.choice(targets))
+            workspace.restore(workspace.plan(target, workspace.capture()), force=True)
+    except KeyboardInterrupt:
+        interrupts += 1
+    gc.collect()  # what an interrupt left between two steps, and that held the lock, goes with its traceback
+signal.signal(signal.SIGALRM, signal.SIG_IGN)
+workspace = Workspace(root, opened)
+workspace.restore(workspace.plan(opened.get_snapshot(targets[0]), None), force=True)
+print("done")
+"""
+
+
+def check_real_interrupts(scene: Scene, seed: int) -> None:
+    print(f"seed {seed}")
+    digests = []
+    for tree in (BEFORE, AFTER):
+        scene.become(tree)
+        digests.append(snapshot_digest(scene.workspace.capture()).hex())
+    command = [sys.executable, "-c", PATIENT, str(scene.root), str(scene.objects.path), str(seed), *digests]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "done\n", done.stderr
+    assert (scene.read(), leftovers(scene)) == (BEFORE, [])
+
+
+def test_a_process_that_is_interrupted_all_the_time_goes_on_with_files_lock_and_objects_sound(quick: Scene) -> None:
+    check_real_interrupts(quick, random.randrange(1 << 30))
+
+
+@pytest.mark.sweep
+def test_processes_that_are_interrupted_all_the_time_go_on_soundly(quick: Scene) -> None:
+    for _ in range(12):
+        check_real_interrupts(quick, random.randrange(1 << 30))

@@ -36,15 +36,15 @@ class Folders:
 
     def __exit__(self, *_: object) -> None:
         self.forget()
-        if self._root >= 0:
-            os.close(self._root)
-            self._root = -1
+        root, self._root = self._root, -1  # first: an interrupt may leave a folder open, but none is closed twice
+        if root >= 0:
+            os.close(root)
 
     def forget(self) -> None:
         """Open the next folder anew."""
-        if self._last is not None:
-            os.close(self._last[1])
-            self._last = None
+        last, self._last = self._last, None
+        if last is not None:
+            os.close(last[1])
 
     def at(self, path: bytes) -> tuple[int, bytes]:
         """The open folder that `path` lies in, and its name there; open until the next folder is asked for."""
@@ -116,9 +116,8 @@ class Folders:
         file = self.calls.open(b".", FOLDER, folder=self._root)
         try:
             for name in path.split(b"/") if path else ():
-                inner = self.calls.open(name, FOLDER, folder=file)
-                os.close(file)
-                file = inner
+                above, file = file, self.calls.open(name, FOLDER, folder=file)
+                os.close(above)
         except BaseException:
             os.close(file)
             raise

@@ -30,11 +30,12 @@ class WorkspaceLock:
     is given back where that raises.
     """
 
+    _file: int | None = None
+
     def __init__(self, path: Path, *, wait: float | None = 0.0, taken: Callable[[], object] = lambda: None) -> None:
         self._path = path
         self._wait = wait
         self._taken = taken
-        self._file: int | None = None
         self._held = False
 
     def __del__(self) -> None:
@@ -82,9 +83,11 @@ class WorkspaceLock:
 
     def release(self) -> None:
         """Give the lock back; nothing where it is not held."""
+        if self._file is None:
+            return
+        fcntl.flock(self._file, fcntl.LOCK_UN)  # said aloud: a child on its way to exec may still have the file open
         file = self._let_go()
         if file is not None:
-            fcntl.flock(file, fcntl.LOCK_UN)  # said aloud: a child on its way to exec may still have the file open
             os.close(file)
 
     def _let_go(self) -> int | None:
