@@ -83,16 +83,16 @@ def test_links_between_pages_lead_somewhere():
 
 def test_the_configuration_that_is_shown_is_what_holds_without_one(tmp_path):
     from jumar.core.triggers import DEFAULTS
-    from jumar.harness.config import read_triggers
+    from jumar.harness.config import read_config
 
     page = (ROOT / "docs" / "triggers.md").read_text(encoding="utf-8")
     path = tmp_path / "jumar.yaml"
     path.write_text(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1], encoding="utf-8")
-    assert list(read_triggers(path).items()) == list(DEFAULTS.items())
+    assert list(read_config(path).triggers.items()) == list(DEFAULTS.items())
 
 
 def test_every_configuration_that_a_page_shows_can_be_used(tmp_path):
-    from jumar.harness.config import read_triggers
+    from jumar.harness.config import read_config
 
     shown = [
         block
@@ -103,4 +103,4 @@ def test_every_configuration_that_a_page_shows_can_be_used(tmp_path):
     for number, block in enumerate(shown):
         path = tmp_path / f"{number}.yaml"
         path.write_text(block, encoding="utf-8")
-        read_triggers(path)
+        read_config(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from jumar.errors import NotStorable
 
 INLINE_BYTES = 2048  # arguments and results up to this size sit in the call row, larger ones in an artifact
@@ -16,6 +18,16 @@ MAX_SLUG = 48
 MAX_WORKERS = 64  # threads one `gather` or `map` uses at once
 DEFAULT_TTL = 30.0  # seconds a lease lasts
 DEFAULT_STALL = 600.0  # seconds without progress after which a run is no longer renewed
+
+
+class SnapshotLimits(Struct, frozen=True):
+    """What one snapshot of a workspace may cost: files in it, bytes of their content, seconds.  Past one of them it is
+    partial, and says what it lacks.  None is no limit.
+    """
+
+    files: int | None = None
+    bytes: int | None = None
+    seconds: int | None = None
 
 
 def check_size(data: bytes, what: str = "the value has") -> None:

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from jumar.core.held_paths import held_paths, named_links, overlapping
+from jumar.core.limits import SnapshotLimits
 from jumar.core.requests import Capture, Captured, Graft, Occupy, Place, Request, Restore
 from jumar.errors import IntegrityError, JumarError, UsageError, WorkspaceBusy, WorkspaceError
 from jumar.stores.opening import SQLITE
@@ -26,6 +27,7 @@ from jumar.stores.opening import SQLITE
 if TYPE_CHECKING:
     from jumar.core.restoring import Report
     from jumar.core.trees import Snapshot
+    from jumar.workspace.collecting import Budget
     from jumar.workspace.locking import WorkspaceLock
     from jumar.workspace.objects import Objects
     from jumar.workspace.workspace import Workspace
@@ -37,8 +39,9 @@ _SUFFIX = ".files"
 class OpenWorkspace:
     """One workspace as this process uses it.  Used from several threads at once."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, limits: SnapshotLimits) -> None:
         self.workspace = workspace
+        self._limits = limits
         self._table: list[Place] = []
         self._lasting: set[Place] = set()
         self._lock: WorkspaceLock | None = None
@@ -98,7 +101,7 @@ class OpenWorkspace:
         with self._one_at_a_time:
             known, changes = request.known, request.known.changes
             try:
-                snapshot = self.workspace.capture(request.scope, progress=request.tell)
+                snapshot = self.workspace.capture(request.scope, budget=self._budget(), progress=request.tell)
             except OSError as error:
                 raise WorkspaceError(f"the workspace cannot be captured ({error})") from error
             digest = snapshot_digest(snapshot)
@@ -106,6 +109,12 @@ class OpenWorkspace:
                 known.tree, known.seen = digest, changes
                 return Captured(digest, snapshot)
             return Captured(digest, snapshot, tuple(named_links(self.workspace.objects.load, snapshot)))
+
+    def _budget(self) -> Budget:
+        from jumar.workspace.collecting import Budget
+
+        limits = self._limits
+        return Budget(limits.files, limits.bytes, limits.seconds, partial=True)
 
     def restore(self, request: Restore) -> Report:
         """Put files back; under the lock of this process where it has it."""
@@ -150,7 +159,8 @@ class Files:
     store is closed.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, limits: SnapshotLimits = SnapshotLimits()) -> None:
+        self._limits = limits
         self._store = None if not address.startswith(SQLITE) else Path(address.removeprefix(SQLITE)).absolute()
         self._open: dict[str, OpenWorkspace] = {}
         self._objects: Objects | None = None
@@ -171,7 +181,7 @@ class Files:
             opened = self._open.get(root)
             if opened is None:
                 own = () if self._store is None else (self._store,)
-                opened = self._open[root] = OpenWorkspace(Workspace(root, self._kept(root), own=own))
+                opened = self._open[root] = OpenWorkspace(Workspace(root, self._kept(root), own=own), self._limits)
             return opened
 
     def _kept(self, root: str) -> Objects:

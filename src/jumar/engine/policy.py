@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
+from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL, SnapshotLimits
 from jumar.core.path_templates import Template
 from jumar.core.references import KINDS
 from jumar.core.states import CallKind, Effect, ErrorClass, IdentityScope, Strategy
@@ -33,6 +33,7 @@ class Settings(Struct, frozen=True):
     strict: bool = False
     workspace: str | None = None  # the root of the files that new runs work on
     triggers: Triggers = MappingProxyType(DEFAULTS)
+    snapshot_limits: SnapshotLimits = SnapshotLimits()
     fingerprints: Mapping[str, Fingerprint] = MappingProxyType({})
     refuses_drift: bool = False
 

@@ -1,10 +1,14 @@
-"""Reading a configuration file: which events keep checkpoints.
+"""Reading a configuration file: which events keep checkpoints, and what a snapshot may cost.
 
     checkpoint_triggers:
       - event: before_external_call
         level: tool          # task, step or tool; the event's own level where it is left out
         storage: cold        # or hot
         max_retries: 3       # of calls whose tool does not say so itself
+    snapshot_limits:         # past one of them a snapshot is partial, and says so
+      files: 100000
+      bytes: 2000000000
+      seconds: 60
 
 The file is composed into nodes, which know their lines, and read from those: nothing of it is ever constructed.  An
 alias stands for the node it names and is not copied, so that a small file cannot grow into a large value.
@@ -17,20 +21,33 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
+from msgspec import Struct
+
 from jumar.core.failures import short_message
+from jumar.core.limits import SnapshotLimits
 from jumar.core.states import Level, Storage
-from jumar.core.triggers import LEVELS, Trigger, Triggers, table
+from jumar.core.triggers import DEFAULTS, LEVELS, Trigger, Triggers, table
 from jumar.errors import ConfigError
 
 MAX_BYTES = 64 << 10  # of a file; one with every trigger in it has less than 2 KiB
 MAX_RETRIES = 1000
+MAX_LIMIT = 10**15
 _TRIGGERS = "checkpoint_triggers"
+_LIMITS = "snapshot_limits"
+_LIMITED = ("files", "bytes", "seconds")
 _KEYS = ("event", "level", "storage", "max_retries")
 _KINDS = {"scalar": "a single value", "sequence": "a list", "mapping": "a mapping (`key: value`)"}
 
 
-def read_triggers(path: str | os.PathLike[str]) -> Triggers:
-    """The triggers that a file lists; ConfigError where it cannot be read, or says what is not known."""
+class Config(Struct, frozen=True):
+    """What a configuration file says."""
+
+    triggers: Triggers
+    snapshot_limits: SnapshotLimits = SnapshotLimits()
+
+
+def read_config(path: str | os.PathLike[str]) -> Config:
+    """What a file says; ConfigError where it cannot be read, or says what is not known."""
     return _Reader(os.fsdecode(path)).read()
 
 
@@ -40,14 +57,17 @@ class _Reader:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def read(self) -> Triggers:
+    def read(self) -> Config:
         root = self._composed(self._data())
         if root is None:
-            raise self._error("it is empty", hint=f"Give it {_TRIGGERS}:, or leave the file out.")
-        pairs = self._pairs(root, (_TRIGGERS,), "the file")
-        if _TRIGGERS not in pairs:
-            raise self._error(f"it has no {_TRIGGERS}", root)
-        return table(self._triggers(pairs[_TRIGGERS]))
+            raise self._error("it is empty", hint=f"Give it {_TRIGGERS}: or {_LIMITS}:, or leave the file out.")
+        pairs = self._pairs(root, (_TRIGGERS, _LIMITS), "the file")
+        triggers = table(self._triggers(pairs[_TRIGGERS])) if _TRIGGERS in pairs else DEFAULTS
+        return Config(triggers, self._limits(pairs[_LIMITS]) if _LIMITS in pairs else SnapshotLimits())
+
+    def _limits(self, node: Any) -> SnapshotLimits:
+        pairs = self._pairs(node, _LIMITED, _LIMITS)
+        return SnapshotLimits(**{key: self._number(value, key, 1, MAX_LIMIT) for key, value in pairs.items()})
 
     # --- From a file to nodes. ---
 
@@ -136,13 +156,13 @@ class _Reader:
         what = "is not known" if key else "is no key here"
         raise self._error(f"{_shown(text)} {what}", node, key, _meant(text, allowed))
 
-    def _number(self, node: Any, key: str) -> int:
-        hint = f"Give a whole number from 0 to {MAX_RETRIES}, without quotes."
+    def _number(self, node: Any, key: str, least: int = 0, most: int = MAX_RETRIES) -> int:
+        hint = f"Give a whole number from {least} to {most}, without quotes."
         if node.id != "scalar":
             raise self._error(f"it is {_kind(node)}", node, key, hint)
         text: str = node.value
         is_number = node.tag == "tag:yaml.org,2002:int" and text.isascii() and text.isdigit()
-        if not is_number or len(text) > 5 or not 0 <= int(text) <= MAX_RETRIES:
+        if not is_number or len(text) > len(str(most)) + 1 or not least <= int(text) <= most:
             raise self._error(f"{_shown(text)} cannot be used", node, key, hint)
         return int(text)
 

@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar, overload
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from jumar.core.limits import DEFAULT_STALL, DEFAULT_TTL
@@ -20,7 +21,6 @@ from jumar.core.naming import check_label, check_run_id, slug
 from jumar.core.references import check_kinds
 from jumar.core.states import ErrorClass
 from jumar.core.store import Store
-from jumar.core.triggers import DEFAULTS, Triggers
 from jumar.database import forks
 from jumar.engine.policy import Settings
 from jumar.errors import UsageError
@@ -60,8 +60,9 @@ class Harness(Recovering):
     `error_classes` says how exceptions are treated ("transient", "rate-limited", "permanent", ...).  `strict` refuses
     a resumed decision whose prompt has changed.
 
-    `config` is a YAML file that says which events keep checkpoints; ConfigError where it cannot be used.  `drift` is
-    "warn" or "refuse": what a resume does where a fingerprint says that something outside has changed since.
+    `config` is a YAML file that says which events keep checkpoints and what a snapshot may cost; ConfigError where it
+    cannot be used.  `drift` is "warn" or "refuse": what a resume does where a fingerprint says that something outside
+    has changed since.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Harness(Recovering):
             reference_kinds=check_kinds(reference_kinds),
             error_classes=_error_classes(error_classes or {}),
             strict=strict,
-            triggers=DEFAULTS if config is None else _triggers(config),
+            **_configured(config),
             fingerprints=self._fingerprints,
             refuses_drift=drift_named(drift),
         )
@@ -130,8 +131,8 @@ class Harness(Recovering):
     def settings(self) -> Settings:
         """The settings that runs are driven with."""
         for override in reversed(self._overrides):
-            if override.triggers is not None:
-                return replace(self._settings, triggers=override.triggers)
+            if override.configured:
+                return replace(self._settings, **override.configured)
         return self._settings
 
     def _open(self) -> Operations:
@@ -148,7 +149,7 @@ class Harness(Recovering):
         self._lock = threading.Lock()
         forks.keep((self._operations, self._overrides))
         self._operations = None
-        self._overrides = [each._replace(operations=None) for each in self._overrides]
+        self._overrides = [replace(each, operations=None) for each in self._overrides]
 
     def _has_live_runs(self) -> bool:
         operations = self._operations
@@ -194,9 +195,9 @@ class Harness(Recovering):
         refuse_later("override", later, self.override)
         if store is not None:
             check_address(store)
-        folder, triggers = _folder(workspace), None if config is None else _triggers(config)
+        folder, configured = _folder(workspace), _configured(config)
         with self._lock:
-            self._overrides.append(_Override(store, folder, triggers, self._operations))
+            self._overrides.append(_Override(store, folder, configured, self._operations))
             self._operations = None
         try:
             yield self
@@ -366,12 +367,12 @@ class Harness(Recovering):
         return results
 
 
-class _Override(NamedTuple):
+class _Override(Struct, frozen=True):
     """What a block uses instead, and what was open before it."""
 
     store: str | None
     workspace: str | None
-    triggers: Triggers | None
+    configured: dict[str, Any]  # settings
     operations: Operations | None
 
 
@@ -386,13 +387,16 @@ def _folder(workspace: Any) -> str | None:
     return os.path.abspath(os.fsdecode(workspace))  # noqa: PTH100 - `import jumar` has no use for pathlib otherwise
 
 
-def _triggers(config: Any) -> Triggers:
-    """The triggers in a configuration file."""
+def _configured(config: Any) -> dict[str, Any]:
+    """The settings that a configuration file makes; none without a file."""
+    if config is None:
+        return {}
     if not isinstance(config, (str, os.PathLike)) or not os.fspath(config):
         raise UsageError(f"config={config!r} is no file", hint="Give the path of a YAML file.")
-    from jumar.harness.config import read_triggers  # which a harness without a file never loads
+    from jumar.harness.config import read_config  # which a harness without a file never loads
 
-    return read_triggers(config)
+    read = read_config(config)
+    return {"triggers": read.triggers, "snapshot_limits": read.snapshot_limits}
 
 
 def _positive(name: str, value: Any) -> float:

@@ -63,7 +63,7 @@ class Operations:
                 settings = replace(settings, workspace=checked_root(workspace))
             except UsageError as error:  # which only a new run minds: to look at the others no files are needed
                 refused = error
-        operations = cls(Engine(open_store(address), settings, watcher, Files(address)))
+        operations = cls(Engine(open_store(address), settings, watcher, Files(address, settings.snapshot_limits)))
         operations._refused = refused
         return operations
 
