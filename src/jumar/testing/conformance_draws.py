@@ -47,9 +47,7 @@ CHECKPOINTS = st.builds(
 _EFFECTS = st.sampled_from(Effect)
 _ATTEMPTS = st.integers(1, 2)
 _PHASES = st.sampled_from([Phase.IN_CODE, Phase.READY_TO_DECIDE, Phase.DECISION_RECORDED])
-_NAMES = st.tuples(
-    st.sampled_from(KEYS), st.sampled_from([IdentityScope.STORE, IdentityScope.STORE, IdentityScope.RUN])
-)
+NAMES = st.tuples(st.sampled_from(KEYS), st.sampled_from([IdentityScope.STORE, IdentityScope.STORE, IdentityScope.RUN]))
 _ENDINGS = st.builds(
     Ending,
     status=st.sampled_from(
@@ -166,7 +164,7 @@ class Draws:
         seq = len(self.model.calls(run.run_no)) + 1
         states = [CallState.STARTED, CallState.STARTED, CallState.PLANNED, CallState.SUCCEEDED, CallState.FAILED]
         state = data.draw(st.sampled_from(states))
-        name = data.draw(_NAMES | st.none()) if state is CallState.STARTED else None
+        name = data.draw(NAMES | st.none()) if state is CallState.STARTED else None
         key, scope = name or (None, None)
         effect = data.draw(st.sampled_from([Effect.READ, Effect.EXTERNAL]))
         record = call(seq, state, epoch=run.epoch, effect=effect, identity=key, identity_scope=scope)
@@ -185,7 +183,7 @@ class Draws:
             return self.going_on(run)
         record = data.draw(st.sampled_from(going))
         state = data.draw(st.sampled_from(CALL_STATES[record.state]))
-        name = data.draw(_NAMES | st.none()) if state is CallState.STARTED else None
+        name = data.draw(NAMES | st.none()) if state is CallState.STARTED else None
         key, scope = name or (None, None)
         ended = state in ENDED and data.draw(st.booleans())
         return replace(
@@ -268,7 +266,7 @@ class Draws:
             events=tuple(data.draw(st.lists(events, max_size=1))),
             through=tuple(data.draw(st.sampled_from([(), (), (run.phase,), *((phase,) for phase in Phase)]))),
             takes=tuple(
-                self.take(data, run, data.draw(seqs), *name) for name in data.draw(st.lists(_NAMES, max_size=2))
+                self.take(data, run, data.draw(seqs), *name) for name in data.draw(st.lists(NAMES, max_size=2))
             ),
             frees=tuple(data.draw(st.lists(seqs, max_size=1))),
         )

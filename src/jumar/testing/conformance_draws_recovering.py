@@ -12,7 +12,7 @@ from jumar.core.call_states import CALL_STATES, ENDED
 from jumar.core.changes import Advance, Claim, Ending, Fork, Head, Hold
 from jumar.core.records import RunRecord
 from jumar.core.states import CallState, Effect, Phase, Status, mask
-from jumar.testing.conformance_draws import CHECKPOINTS, OWNERS, TIMES, TTLS, WORKSPACES, Draw, Draws
+from jumar.testing.conformance_draws import CHECKPOINTS, NAMES, OWNERS, TIMES, TTLS, WORKSPACES, Draw, Draws
 from jumar.testing.conformance_scene import call, changed, holding
 
 PATHS = (b"", b"a", b"a/b", b"a/b/c", b"a.b", b"b")
@@ -26,7 +26,7 @@ class RecoveringDraws(Draws):
 
     def kinds(self) -> list[Draw]:
         """See `Draws.kinds`."""
-        recovering: list[Draw] = [self.write, self.write_on, self.rollback, self.end_rollback, self.fork]
+        recovering: list[Draw] = [self.act, self.write, self.write_on, self.rollback, self.end_rollback, self.fork]
         return [*super().kinds(), *recovering]
 
     def advance(self, data: st.DataObject) -> Advance:
@@ -71,6 +71,21 @@ class RecoveringDraws(Draws):
             holds=self._holds(data, record.seq) if state is CallState.STARTED else (),
             drops=(record.seq,) if state in ENDED else (),
         )
+
+    def act(self, data: st.DataObject) -> Advance:
+        """An advance with an action under a name that was done at once, or that undoes one."""
+        run = self.one(data, self.held())
+        calls = self.model.calls(run.run_no)
+        done = [each for each in calls if each.state is CallState.SUCCEEDED and each.identity is not None]
+        undoes: bool = data.draw(st.booleans())
+        if done and undoes:
+            undone = data.draw(st.sampled_from(done))
+            change = changed(undone.seq, CallState.COMPENSATED, epoch=run.epoch)
+            return replace(self.going_on(run), changes=(change,), frees=(undone.seq,))
+        seq = len(calls) + 1
+        key, scope = data.draw(NAMES)
+        record = call(seq, epoch=run.epoch, identity=key, identity_scope=scope)
+        return replace(self.going_on(run), calls=(record,), takes=(self.take(data, run, seq, key, scope),))
 
     def _holds(self, data: st.DataObject, seq: int) -> tuple[Hold, ...]:
         workspace = data.draw(st.sampled_from(WORKSPACES))
@@ -119,10 +134,12 @@ class RecoveringDraws(Draws):
         )
 
     def fork(self, data: st.DataObject) -> Fork:
-        """A new run out of one as somebody sees it, or saw it."""
-        run = self.known(data)
+        """A new run out of one as somebody sees it, or saw it; mostly one with calls that have ended, with these."""
+        full = [run for run in self.now() if self._ended(run)]
+        as_it_is: bool = data.draw(st.booleans())
+        run = self.one(data, full) if as_it_is else self.known(data)
         calls = self.model.calls(run.run_no)
-        ended = [record.seq for record in calls if record.state in ENDED]
+        ended = self._ended(run)
         versions = [kept.version for kept in self.model.checkpoints(run.run_no)]
         some = st.lists(st.sampled_from(ended), unique=True) if ended else st.just([])
         return Fork(
@@ -133,7 +150,10 @@ class RecoveringDraws(Draws):
             phase=data.draw(st.sampled_from(Phase)),
             step=run.step,
             at=data.draw(TIMES),
-            calls=tuple(data.draw(some | st.just([record.seq for record in calls]))),
+            calls=tuple(data.draw(st.just(ended) | some | st.just([record.seq for record in calls]))),
             checkpoints=tuple(versions),
             workspace=data.draw(st.sampled_from([None, *WORKSPACES])),
         )
+
+    def _ended(self, run: RunRecord) -> list[int]:
+        return [record.seq for record in self.model.calls(run.run_no) if record.state in ENDED]

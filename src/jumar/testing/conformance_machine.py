@@ -113,6 +113,12 @@ class StoreMachine(RuleBasedStateMachine):
         """Whoever holds a run starts a write, or brings one to its next state."""
         self._both([self.draws.write_on(data)])
 
+    @precondition(lambda self: self.draws.held())
+    @rule(data=st.data())
+    def acts(self, data: st.DataObject) -> None:
+        """Whoever holds a run does something that has a name, or undoes it."""
+        self._both([self.draws.act(data)])
+
     @rule(data=st.data())
     def rolls_back(self, data: st.DataObject) -> None:
         """Somebody begins a rollback, and perhaps ends it at once."""
