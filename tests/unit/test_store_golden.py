@@ -12,9 +12,9 @@ from jumar.core.checksums import checkpoint_agrees
 from jumar.core.records import RunRecord
 from jumar.core.states import CallState, IdentityScope, Phase, Status, Storage
 from jumar.core.store import RunFilter, Store
+from jumar.database.queries import migrations
 from jumar.errors import RunEnded
 from jumar.stores.opening import open_store
-from jumar.stores.queries import migrations
 from jumar.stores.sqlite.connection import newest_schema
 from jumar.testing.conformance_scene import Scene, holding
 
