@@ -136,9 +136,10 @@ def test_what_cannot_be_undone_now_is_asked_about_and_the_run_waits_in_the_middl
     assert "asked about  book.1  NotApplied: the office is closed" in done.out
     asks = "book.1 could not be undone: again, or leave it as it is?"
     again, leave = f"jumar approve {run[-8:]} book.1.undo", f"jumar reject {run[-8:]} book.1.undo"
+    undone = f"jumar resolve {run[-8:]} book.1.undo --happened null"
     for text in (done.out, office.here("show", run).out, office.here("requests").out):
         assert asks in _words(text)
-        assert [each for each in commands(text) if "resume" not in each] == [again, leave]
+        assert [each for each in commands(text) if "resume" not in each] == [again, undone, leave]
         assert "the office is closed" in text
     assert "a rollback to version" in office.here("show", run).out
     assert "in a rollback to version" in office.here("runs").out
@@ -166,6 +167,20 @@ def test_a_call_that_somebody_leaves_as_it_is_counts_as_not_undone(office: Offic
     shown = office.here("show", run).out
     assert "left as it is, says ana" in shown
     assert "we go by train" in shown
+
+
+def test_a_call_that_somebody_has_undone_by_hand_counts_as_undone(office: Office) -> None:
+    run = office.begin("travels")
+    (office.folder / "closed").touch()
+    assert office.here("rollback", run, "--to", "at home").code == 3
+    given = office.here("resolve", run, "book.1.undo", "--happened", "null", "--by", "ana")
+    assert f"call book.1 of run {run[-8:]} is undone\n" in given.out, given.err
+    done = office.here("rollback", run, "--to", "at home")
+    assert done.code == 0, done.err
+    shown = office.here("show", run).out
+    assert " undone, says ana" in shown
+    assert "left behind  undone" in shown
+    assert office.sent() == ["mail ana", "book Oslo"]
 
 
 def test_what_cannot_be_gone_back_to_is_refused_with_what_can(office: Office) -> None:

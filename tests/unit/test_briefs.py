@@ -214,8 +214,8 @@ def test_every_class_of_error_has_an_advice_of_its_own(sort: ErrorClass, lang: s
         (
             RequestKind.UNDO,
             CallState.UNCERTAIN,
-            "somebody's word on call pay.1, which could not be undone",
-            "有人决定如何处理未能撤销的调用 pay.1",
+            "somebody's word on whether to undo that again (call pay.1)",
+            "有人决定是否重新撤销（调用 pay.1）",
         ),
     ],
     ids=lambda value: value.label if isinstance(value, RequestKind) else "",

@@ -105,8 +105,9 @@ def commands_for(
             ("no", reject),
         )
     if asked.kind == "undo":
-        again = "again" if asked.attempt else "undo it"
-        return (again, options.command("approve", short, call, app=False)), ("leave it as it is", reject)
+        again = ("again" if asked.attempt else "undo it", options.command("approve", short, call, app=False))
+        done = ("it is undone", options.command("resolve", short, call, "--happened", "null", app=False))
+        return (again, done, ("leave it as it is", reject)) if asked.attempt else (again, ("leave it as it is", reject))
     if asked.kind == "ask":
         choices = asked.choices or ()
         if 0 < len(choices) <= _MOST_CHOICES:

@@ -19,13 +19,16 @@ def json_of(value: Any) -> str:
     return msgspec.json.encode(value).decode("utf-8", "replace")
 
 
+_UNDOING = {"happened": "undone", "reject": "left as it is"}
+
+
 def said(answer: AnswerView) -> str:
     """An answer in words: `happened, says ana`, `rejected by ana`, `answered "yes" by ana`."""
     if answer.verdict == "withdrawn":
         return "is asked no longer: the run was rolled back"
     if answer.kind == "undo":
         who = f", says {answer.by}" if answer.by else ""
-        return f"{'to be undone again' if answer.verdict == 'approve' else 'left as it is'}{who}"
+        return f"{_UNDOING.get(answer.verdict, 'to be undone again')}{who}"
     if answer.verdict == "value":
         value = json_of(answer.value)
         return f"took its default, {value}" if answer.by == _EXPIRY else f"answered {value}{_by(answer)}"

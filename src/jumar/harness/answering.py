@@ -40,7 +40,7 @@ _ANSWERED_BY = {
     RequestKind.APPROVAL: "jumar approve RUN CALL, or jumar reject RUN CALL",
     RequestKind.ASK: "jumar answer RUN CALL JSON",
     RequestKind.BUDGET: "jumar show RUN",
-    RequestKind.UNDO: "jumar approve RUN CALL, or jumar reject RUN CALL",
+    RequestKind.UNDO: "jumar approve RUN CALL, or jumar reject RUN CALL; jumar resolve RUN CALL --happened null",
 }
 
 

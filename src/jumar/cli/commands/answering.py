@@ -130,7 +130,8 @@ def resolve(
 ) -> int:
     """Say whether a call that may have happened did.
 
-    With --app the result is checked against the tool's type. Answered once; the run can then be resumed.
+    With --app the result is checked against the tool's type. Of a call that a rollback could not undo it says whether
+    it is undone after all. Answered once; the run can then be resumed.
     """
     if (result is None) is not no:
         raise UsageError(
@@ -139,9 +140,12 @@ def resolve(
         )
     with _answering(options) as harness:
         run_id = _found(harness, options, run)
-        asked = requested(harness, options, run_id, call, "resolve")
+        asked = requested(harness, options, run_id, call, "resolve", "undo")
         before = is_there(harness, run_id)
         harness.resolve(run_id, asked.call_id, _verdict(result), by=by, note=note)
+        if asked.kind == "undo":
+            verdict, words = ("not-happened", "is to be undone") if no else ("happened", "is undone")
+            return _about_undoing(harness, options, run_id, asked, verdict, words)
         if not no:
             given = Given(run_id, asked.call_id, "happened", "happened", reason=asked.reason)
             return _told(harness, options, given)

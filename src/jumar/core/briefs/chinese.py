@@ -41,7 +41,7 @@ _ASKED = {
     "resolve": "有人确认调用 {call} 是否真的发生过",
     "ask": "有人回答问题{question}（调用 {call}）",
     "budget": "有人追加预算（调用 {call}）",
-    "undo": "有人决定如何处理未能撤销的调用 {call}",
+    "undo": "有人决定是否重新撤销（调用 {call}）",
 }
 _DOUBTS = {
     "open": "这一点会在发出任何新调用之前先弄清楚。",

@@ -32,7 +32,7 @@ _ASKED = {
     "resolve": "somebody's word on whether call {call} happened",
     "ask": "an answer to {question} (call {call})",
     "budget": "a larger budget (call {call})",
-    "undo": "somebody's word on call {call}, which could not be undone",
+    "undo": "somebody's word on whether to undo that again (call {call})",
 }
 _DOUBTS = {
     "open": "that is settled before anything else is sent.",
