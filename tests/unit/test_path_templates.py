@@ -82,6 +82,15 @@ def test_a_path_is_relative_and_stays_inside(path: Any) -> None:
         resolved("{path:path}", path=path)
 
 
+def test_whoever_gives_a_deeper_path_for_a_name_is_told_how_a_template_takes_one() -> None:
+    with pytest.raises(PathRefused, match="is more than one segment") as refused:
+        resolved("conf/{name}", name="de/site.ini")
+    assert "{name:path}" in refused.value.hint
+    with pytest.raises(PathRefused) as climbing:
+        resolved("conf/{name}", name="../site.ini")
+    assert "{name:path}" not in climbing.value.hint
+
+
 @pytest.mark.parametrize(
     ("template", "name"), [(".{name}", "."), (".{name}", "git"), ("{name}:x", "c"), ("{name}..", "")]
 )

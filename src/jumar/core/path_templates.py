@@ -23,6 +23,7 @@ from jumar.errors import PathRefused, UsageError
 MAX_SEGMENT = 255  # bytes; what the usual filesystems hold
 MAX_PATH = 4096
 
+_TOO_DEEP = "is more than one segment"
 _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:path)?\Z")
 _SPECIAL = re.compile(r"([\\*?\[\]!^-])")
@@ -137,11 +138,10 @@ def _filled(template: Template, field: Field, arguments: Mapping[str, Any]) -> s
         trouble = trouble or ("names no file" if not value else None)
         trouble = trouble or next(filter(None, map(_trouble_of_segment, value.split("/"))), None)
     else:
-        trouble = _trouble_of_path(value) or (
-            "is more than one segment" if "/" in value else _trouble_of_segment(value)
-        )
+        trouble = _trouble_of_path(value) or (_TOO_DEEP if "/" in value else _trouble_of_segment(value))
     if trouble is not None:
-        raise PathRefused(f"{where} is {value!r}, which {trouble}")
+        deeper = f"Give a plain name; or, where it may lie deeper, write {{{field.name}:path}} in the template."
+        raise PathRefused(f"{where} is {value!r}, which {trouble}", hint=deeper if trouble is _TOO_DEEP else None)
     return value
 
 
