@@ -132,13 +132,13 @@ def _filled(template: Template, field: Field, arguments: Mapping[str, Any]) -> s
     if field.name not in arguments:
         raise PathRefused(f"{where} is missing")
     value = _as_text(arguments[field.name], where)
+    trouble = _trouble_of_path(value)
     if field.path:
-        trouble = _trouble_of_path(value)
         value = "/".join(segment for segment in value.split("/") if segment not in ("", "."))
         trouble = trouble or ("names no file" if not value else None)
-        trouble = trouble or next(filter(None, map(_trouble_of_segment, value.split("/"))), None)
-    else:
-        trouble = _trouble_of_path(value) or (_TOO_DEEP if "/" in value else _trouble_of_segment(value))
+    trouble = trouble or next(filter(None, map(_trouble_of_segment, value.split("/"))), None)
+    if trouble is None and not field.path and "/" in value:
+        trouble = _TOO_DEEP
     if trouble is not None:
         deeper = f"Give a plain name; or, where it may lie deeper, write {{{field.name}:path}} in the template."
         raise PathRefused(f"{where} is {value!r}, which {trouble}", hint=deeper if trouble is _TOO_DEEP else None)
