@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from jumar import AsyncRun, NotHappened, Run
+from jumar.core.requests import Place
+from jumar.engine.files import OpenWorkspace
 from tests.integration.agents_helpers import states
 from tests.integration.writes_helpers import Site, furnished
 
@@ -155,6 +157,67 @@ def test_a_run_whose_snapshots_are_lost_can_still_be_ordered_to_stop(tmp_path: P
         if order == "cancel":
             other.resolve(run_id, "rewrite.1", NotHappened())
             assert other.store.holds(str(site.root.resolve()), b"") == []
+
+
+def test_a_body_that_ends_in_the_moment_in_which_it_is_given_up_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    site = furnished(tmp_path, waits=True, lease_ttl=TTL)
+    bodies: list[threading.Thread] = []
+    begun, goes = threading.Event(), threading.Event()
+
+    @site.harness.tool(effect="write", paths=["{name:path}"], timeout=60.0)
+    def rewrite(name: str) -> None:
+        bodies.append(threading.current_thread())
+        (site.root / name).write_text("half")
+        begun.set()
+        goes.wait(60.0)
+
+    @site.harness.agent
+    async def work(run: AsyncRun, task: str) -> str:
+        call = asyncio.ensure_future(run.call(rewrite, "conf/site.ini"))
+        await asyncio.to_thread(begun.wait, 60.0)
+        goes.set()
+        bodies[0].join()  # the loop stands still meanwhile, and hears of both at once
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        return "went on"
+
+    before = site.files()
+    with site.harness:
+        assert site.harness.run(work, "x").output == "went on"
+        assert site.files() == before
+        assert site.holds() == []
+
+
+def test_an_interrupt_in_the_moment_in_which_paths_are_taken_leaves_them_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = furnished(tmp_path, lease_ttl=TTL)
+    occupied: list[Place] = []
+    occupy = OpenWorkspace.occupy
+
+    def interrupted(self: OpenWorkspace, place: Place, snapshot: bytes | None = None) -> Place | None:
+        in_the_way = occupy(self, place, snapshot)
+        occupied.append(place)
+        if len(occupied) == 1:
+            raise KeyboardInterrupt
+        return in_the_way
+
+    monkeypatch.setattr(OpenWorkspace, "occupy", interrupted)
+
+    def rewrite() -> str:
+        site.write("conf/site.ini", "whole")
+        return "done"
+
+    agent = site.agent(site.tool(rewrite, paths=["conf/site.ini"]))
+    with site.harness:
+        with pytest.raises(KeyboardInterrupt):
+            site.harness.run(agent, [])
+        run_id = site.harness.find("last")
+        with site.another() as other:
+            elsewhere = site.agent(site.tool(rewrite, paths=["conf"], harness=other), harness=other)
+            assert other.run(elsewhere, []).status == "COMPLETED"
+        assert site.harness.resume(run_id).output == "done"
 
 
 # --- Other runs. -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from inspect import isawaitable, iscoroutine
@@ -60,8 +61,9 @@ async def in_thread(request: Invoke, io: IO) -> Attempt:
     try:
         done, _ = await asyncio.wait({aside.over}, timeout=request.timeout)
     except asyncio.CancelledError as error:
+        _given_up(attempt, error, io, attempt.over_at)  # which it has where the body ended in the same moment
         aside.abandon()
-        return _given_up(attempt, error, io, None)
+        return attempt
     if not done:
         _time_out(attempt, io)
         aside.abandon()
@@ -73,7 +75,8 @@ async def in_thread(request: Invoke, io: IO) -> Attempt:
 class _Threaded:
     """A plain body on its way through a thread, and the awaitable it may have answered.
 
-    `over` is done once both have ended, unless the driver has stopped waiting before.
+    `over` is done once both have ended, unless the driver has stopped waiting before.  Then the loop may stop, too,
+    before it has heard of the end, which is therefore filed by whoever of the two, thread or driver, comes last.
     """
 
     def __init__(self, request: Invoke, io: IO, attempt: Attempt) -> None:
@@ -85,23 +88,34 @@ class _Threaded:
         self._io = io
         self._attempt = attempt
         self._ran = Attempt()
+        self._lock = threading.Lock()
+        self._returning = self._abandoned = self._filed = False
 
     def work(self) -> None:
         """What the thread does."""
         request, io = self._request, self._io
         run_body(self._ran, lambda: request.body(*request.args, **request.kwargs), io.clock, io.wall)
-        try:
-            self._loop.call_soon_threadsafe(self._returned)
-        except RuntimeError:  # the loop is gone, and with it whoever waited; what is known now may still be filed
-            self._not_awaited()
-            self._file()
+        with self._lock:
+            self._returning, abandoned = True, self._abandoned
+        if not abandoned:
+            try:
+                self._loop.call_soon_threadsafe(self._returned)
+                return
+            except RuntimeError:  # the loop is gone, and with it whoever waited; what is known now may still be filed
+                pass
+        self._not_awaited()
+        if self._file():
             _file_late(self._attempt)
 
     def abandon(self) -> None:
         """The driver stops waiting."""
+        with self._lock:
+            self._abandoned, returning = True, self._returning
         self.over.cancel()
         if self.task is not None:
             self.task.cancel()
+        elif returning:
+            self._returned()
 
     def _returned(self) -> None:
         value = self._ran.value
@@ -131,15 +145,20 @@ class _Threaded:
         if not self.over.done():
             self._attempt.ended_at = self._ran.ended_at
             self.over.set_result(None)
-        self._file()
-        _file_elsewhere(self._attempt)
+        if self._file():
+            _file_elsewhere(self._attempt)
 
-    def _file(self) -> None:
-        """File the end."""
+    def _file(self) -> bool:
+        """File the end; False where that is done."""
+        with self._lock:
+            if self._filed:
+                return False
+            self._filed = True
         attempt, ran = self._attempt, self._ran
         if attempt.error is None:  # else it was given up, and answered as that
             attempt.value, attempt.error = ran.value, ran.error
         attempt.over_at = ran.over_at
+        return True
 
 
 def _context(request: Invoke) -> contextvars.Context:

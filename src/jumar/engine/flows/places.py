@@ -69,13 +69,17 @@ def taken(
     """Take the paths (those of `snapshot`, where that is given), waiting for whoever has them."""
     place = Place(live.run_id, seq, paths)
     until = live.clock() + live.ttl_ms
-    while (in_the_way := (yield from _occupy(live, root, place, snapshot))) is not None:
-        if in_the_way.run_id != live.run_id and live.clock() >= until:
-            whose = f"run {in_the_way.run_id}" if in_the_way.run_id else "another process"
-            reason = f"{whose} is writing into the workspace where {call_id} is to"
-            raise live.wait(Wait(reason, call_id, live.wall() + live.ttl_ms), branch)
-        yield from _look_again(live)
-    return Taken(live, root, place, branch, call_id)
+    try:
+        while (in_the_way := (yield from _occupy(live, root, place, snapshot))) is not None:
+            if in_the_way.run_id != live.run_id and live.clock() >= until:
+                whose = f"run {in_the_way.run_id}" if in_the_way.run_id else "another process"
+                reason = f"{whose} is writing into the workspace where {call_id} is to"
+                raise live.wait(Wait(reason, call_id, live.wall() + live.ttl_ms), branch)
+            yield from _look_again(live)
+        return Taken(live, root, place, branch, call_id)
+    except BaseException:  # an interrupt may come when the place is taken, and this flow has yet to hear of it
+        live.io.files.of(root).vacate(place)
+        raise
 
 
 def taken_at_rest(live: LiveRun, root: str, record: CallRecord) -> Flow[Taken | None]:
