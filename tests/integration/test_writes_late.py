@@ -75,6 +75,7 @@ def test_bytes_that_a_body_writes_after_its_timeout_are_put_back_once_it_has_end
     assert slow.ended.is_set()
     assert slow.seen == ["port = 80\n", "port = 80\n"]
     assert site.read("conf/site.ini") == "whole"
+    assert site.harness._open()._engine.io.going_on == {}, "what has ended is remembered for ever"
 
 
 def test_the_run_waits_for_a_body_that_goes_on_for_longer_than_a_lease(tmp_path: Path) -> None:

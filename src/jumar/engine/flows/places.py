@@ -34,16 +34,18 @@ class Taken:
         self._branch = branch
         self._call_id = call_id
         self._body: Attempt | None = None
+        self._number = 0
 
     def body(self, number: int, attempt: Attempt) -> None:
         """This is the attempt whose body may be writing; one that goes on is known to the whole process."""
-        self._body = attempt
+        self._body, self._number = attempt, number
         if attempt.over_at is None:
             self._live.io.going_on[(self._live.run_id, self._place.seq, number)] = attempt
 
     def over(self, attempt: Attempt) -> Flow[None]:
         """Wait until the body has ended; beyond a ttl the run waits."""
         yield from ended(self._live, attempt, self._branch, self._call_id)
+        self._live.io.going_on.pop((self._live.run_id, self._place.seq, self._number), None)
 
     def leave(self) -> None:
         """Give the paths back: now, or when the body that still writes there has ended."""

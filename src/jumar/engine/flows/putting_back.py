@@ -135,6 +135,7 @@ def settle_writes(live: LiveRun) -> Flow[None]:
         except Exception as error:  # what it was like before cannot be read, say; that must keep nobody from leaving
             left = short_message(error)
         if left is None:
+            live.io.going_on.pop((live.run_id, record.seq, record.attempt), None)
             yield from _settled(live, record)
         else:
             log(WARNING, live.run_id, record.call_id, "its files are not put back: %s", left)
