@@ -1,15 +1,14 @@
 """A run that Jumar recorded, written once more without it: the same transactions, statements and rows, no more.
 
-What each transaction writes is taken from the rows of the recorded run; the statements and their parameters are those
-that the store makes of it, kept before the clock runs.
+What each transaction writes is taken from the rows of the recorded run.  The statements and their parameters are those
+that the store makes of it, noted before the clock runs, when it writes the same into a database aside.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -31,12 +30,12 @@ class Bare:
 
     def __init__(self, path: Path, recorded: Path, run_id: str, new: Create) -> None:
         self.calls, self._checkpoints, self.workspace = _rows(recorded, run_id)
-        store = SQLiteStore(str(path))
-        outcome = store.write([new])[0]
-        store.close()
-        assert isinstance(outcome, Ack)
-        self._run_no = outcome.run_no
+        aside = path.with_suffix(".aside")
+        self._run_no = _created(path, new)
+        assert _created(aside, new) == self._run_no
         self._connection = connect(str(path))
+        self._noting = sqlite3.connect(aside, isolation_level=None, factory=_Noting)
+        self._noting.execute("PRAGMA synchronous = OFF")
         self._version = 0
 
     def work(self, prepared: list[Transaction]) -> None:
@@ -51,8 +50,9 @@ class Bare:
             connection.execute("COMMIT")
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the databases."""
         self._connection.close()
+        self._noting.close()
 
     def advance(self, step: int, phase: Phase, **rows: Any) -> Advance:
         """The next advance, with the checkpoint that the recorded run kept before it."""
@@ -72,28 +72,39 @@ class Bare:
         )
 
     def statements(self, change: Advance) -> Transaction:
-        """What the store would execute for a change."""
-        kept = _Kept()
-        apply(cast(sqlite3.Connection, kept), change)
-        return kept.statements
+        """What the store executes for a change."""
+        noting = self._noting
+        noting.execute("BEGIN IMMEDIATE")
+        noting.noted = []
+        outcome = apply(noting, change)
+        noted, noting.noted = noting.noted, []
+        noting.execute("COMMIT")
+        if not isinstance(outcome, Ack):
+            raise AssertionError(f"the store refuses what the floor writes: {outcome}")
+        return noted
 
 
-class _Kept:
-    """Stands for a connection: keeps what it is told to execute, as if each statement had found its row and each
-    question nobody in the way.
-    """
+class _Noting(sqlite3.Connection):
+    """A connection that notes what it is told to execute."""
 
-    rowcount = 1
+    noted: Transaction
 
-    def __init__(self) -> None:
-        self.statements: Transaction = []
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.noted = []
 
-    def execute(self, statement: str, values: Sequence[Any] | dict[str, Any]) -> _Kept:
-        self.statements.append((statement, values))
-        return self
+    def execute(self, statement: str, values: Any = ()) -> sqlite3.Cursor:
+        self.noted.append((statement, values))
+        return super().execute(statement, values)
 
-    def fetchall(self) -> list[Any]:
-        return []
+
+def _created(path: Path, new: Create) -> int:
+    """A database with this run; its number there."""
+    store = SQLiteStore(str(path))
+    outcome = store.write([new])[0]
+    store.close()
+    assert isinstance(outcome, Ack)
+    return outcome.run_no
 
 
 def change_of(call: CallRecord, state: CallState, **more: Any) -> CallChange:
