@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jumar import Harness, RunResult
-from jumar.errors import WorkspaceConflict
+from jumar.errors import CannotRollBack, WorkspaceConflict
 from jumar.stores.sqlite.store import SQLiteStore
 from jumar.testing.crash import Crashed, World, inhabit
 from jumar.testing.crash_clock import StoppedClock
@@ -31,7 +32,8 @@ CHUNKS = 8
 class Stage:
     """A run that has done all its work, to be rolled back again and again, each time in a folder of its own."""
 
-    def __init__(self, folder: Path, clock: StoppedClock, *, waits: bool, loops: bool) -> None:
+    def __init__(self, folder: Path, clock: StoppedClock, *, waits: bool, loops: bool, rounds: int = 1) -> None:
+        self.rounds = rounds  # how often it is rolled back, each time from its end
         self.folder, self.clock, self.waits, self.loops = folder, clock, waits, loops
         self.done = folder / "done"
         self.site = folder / "site"  # every story takes place here, since a run knows its workspace by its path
@@ -67,11 +69,12 @@ class Stage:
         """Everything is as it should be, whoever died on the way."""
         assert (result.status, result.output) == ("COMPLETED", self.output)
         assert read(self.site) == self.after
-        applied = story.witness.count("applied")
-        assert [story.witness.count("applied", tool) for tool in ("book 12", "cancel 12")] == [2, 1], applied
-        assert [story.witness.count("sent", tool) for tool in ("pay", "refund", "mail")] == [2, 1, 1]
         run = story.record()
-        assert (run.generation, run.intent) == (1, None)
+        # One that finds a rollback under way finishes it and goes back once more, when there is nothing to be undone.
+        times = story.witness.count("applied", "cancel 12")
+        assert 1 <= times <= run.generation and self.rounds <= run.generation and run.intent is None
+        assert [story.witness.count("applied", tool) for tool in ("book 12", "cancel 12")] == [times + 1, times]
+        assert [story.witness.count("sent", tool) for tool in ("pay", "refund", "mail")] == [times + 1, times, 1]
 
 
 class Story:
@@ -125,42 +128,46 @@ class Story:
             self.stage.clock.move(TTL + 0.001)
 
     def to_the_end(self, harness: Harness, takeover: str) -> RunResult[Any]:
-        info = harness.show(RUN).run
-        if info.generation == 0:
-            if info.rolling_back_to is None or takeover == "rollback":
-                self.roll_back(harness, takeover)
-            elif takeover == "worker":
-                harness.resume_due()
-        while harness.show(RUN).run.status not in ("COMPLETED",):
-            result = harness.resume(RUN)
-            assert result.status in ("COMPLETED", "WAITING"), result
-            if result.wake_at is not None:
-                self.stage.clock.move_to_wall(result.wake_at)
-            answer(harness, RUN, result, self.witness)
-        output = harness.show(RUN).output
-        return RunResult(RUN, "COMPLETED", output)
+        """Roll the run back as often as it is to be, each time from its end, and drive it there again."""
+        while True:
+            info = harness.show(RUN).run
+            if info.rolling_back_to is not None:
+                self.taken_over(harness, takeover)
+            elif info.status != "COMPLETED":
+                self.gone_on(harness)
+            elif info.generation < self.stage.rounds:
+                rolled = harness.rollback(RUN, to=self.target(harness))
+                if rolled.status == "PAUSED":
+                    assert read(self.stage.site) == self.stage.before
+            else:
+                return RunResult(RUN, "COMPLETED", harness.show(RUN).output)
 
-    def roll_back(self, harness: Harness, takeover: str) -> None:
-        """Have the run rolled back, answering what is asked; then its files are those of the target."""
-        while harness.show(RUN).run.generation == 0:
-            if harness.show(RUN).run.rolling_back_to is not None and takeover != "rollback":
-                return
-            asked = harness.show(RUN).waiting_on
-            if asked and harness.show(RUN).run.rolling_back_to is not None:
-                answer(harness, RUN, RunResult(RUN, "WAITING", waiting_on=asked), self.witness)
-                harness.resume_due()
-                continue
-            if harness.show(RUN).run.rolling_back_to is not None:
-                harness.resume_due()
-                continue
-            rolled = harness.rollback(RUN, to=self.target(harness))
-            if rolled.status == "PAUSED":
-                assert read(self.stage.site) == self.stage.before
+    def taken_over(self, harness: Harness, takeover: str) -> None:
+        """The run is in the middle of a rollback: whoever comes next finishes that, once what is asked is answered."""
+        waiting = harness.show(RUN).waiting_on
+        if waiting:
+            answer(harness, RUN, RunResult(RUN, "WAITING", waiting_on=waiting), self.witness)
+        if takeover == "worker":
+            harness.resume_due()
+        elif takeover == "rollback":  # which goes back once more
+            with suppress(CannotRollBack):  # where that one asks something
+                harness.rollback(RUN, to=self.target(harness))
+        else:
+            self.gone_on(harness)
+
+    def gone_on(self, harness: Harness) -> None:
+        """Resume the run, and answer what it asks."""
+        result = harness.resume(RUN)
+        assert result.status in ("COMPLETED", "WAITING"), result
+        if result.wake_at is not None:
+            self.stage.clock.move_to_wall(result.wake_at)
+        answer(harness, RUN, result, self.witness)
 
     def target(self, harness: Harness) -> int | str:
         if not self.stage.loops:
             return "start"
-        return next(each.version for each in harness.show(RUN).checkpoints if "_turn-2_step_" in each.name)
+        points = [each for each in harness.show(RUN).checkpoints if not each.left_behind]
+        return next(each.version for each in points if "_turn-2_step_" in each.name)
 
     def record(self) -> Any:
         """The run's row as it is on disk, read by somebody else."""
@@ -220,6 +227,23 @@ def test_what_somebody_changes_while_a_rollback_is_cut_off_is_not_overwritten_wi
         assert read(stage.site) == stage.before
         assert (harness.show(RUN).run.status, harness.show(RUN).run.generation) == ("PAUSED", 2)
         assert [story.witness.count("applied", tool) for tool in ("book 12", "cancel 12")] == [1, 1]
+
+
+def test_two_rollbacks_in_a_row_the_second_in_another_generation_survive_a_death_in_each(
+    folder: Path, clock: StoppedClock, chance: random.Random
+) -> None:
+    stage = Stage(folder, clock, waits=False, loops=chance.random() < 0.5, rounds=2)
+    for _ in range(10):
+        points = sorted(chance.randint(1, stage.points) for _ in range(2))
+        stage.told(*points, takeover=chance.choice(TAKEOVERS))
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("loops", [False, True], ids=["function", "loop"])
+def test_two_rollbacks_in_a_row_survive_a_death_at_any_point(folder: Path, clock: StoppedClock, loops: bool) -> None:
+    stage = Stage(folder, clock, waits=False, loops=loops, rounds=2)
+    for point in range(1, stage.points + 1):
+        stage.told(point, takeover="resume")
 
 
 @pytest.mark.sweep
