@@ -33,9 +33,24 @@ def test_files_go_back_and_the_run_is_paused_there_with_the_command_to_go_on(off
     assert "restored  conf/a.ini" in done.out
     assert "deleted   conf/b.ini" in done.out
     assert "It goes on from there when it is resumed." in done.out
-    assert commands(done.out) == [f"jumar resume {run[-8:]}", f"jumar cancel {run[-8:]}"]
+    resume, cancel, undo = commands(done.out)
+    assert (resume, cancel) == (f"jumar resume {run[-8:]}", f"jumar cancel {run[-8:]}")
     resumed = office.here("resume", run)
     assert (resumed.code, office.files()) == (0, {"conf/a.ini": "two\n", "conf/b.ini": "new\n"})
+    assert undo.startswith(f"jumar rollback {run[-8:]} --to files:")
+
+
+def test_the_files_that_a_rollback_overwrote_are_had_again_by_the_command_that_it_names(office: Office) -> None:
+    run = office.begin("mends")
+    (office.site / "conf/a.ini").write_text("mine\n")
+    touched = office.files()
+    forced = office.here("rollback", run, "--to", "before restart", "--force")
+    assert forced.code == 0, forced.err
+    assert office.files() == {"conf/a.ini": "one\n"}
+    *_, undo = commands(forced.out)
+    undone = office.here(*undo.split()[1:])
+    assert undone.code == 0, undone.err
+    assert office.files() == touched
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(office: Office) -> None:

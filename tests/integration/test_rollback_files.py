@@ -13,7 +13,7 @@ import pytest
 from jumar import Decision, Harness
 from jumar.core import trees
 from jumar.core.restoring import Outcome
-from jumar.errors import RestoreFailed, UsageError, WorkspaceConflict
+from jumar.errors import CheckpointNotFound, RestoreFailed, UsageError, WorkspaceConflict
 from tests.integration.loops_helpers import Script, act, call, declare
 from tests.integration.rollback_helpers import done
 from tests.integration.waits_helpers import scripted
@@ -131,9 +131,32 @@ def test_a_change_of_somebody_elses_refuses_it_all_and_force_can_be_undone(place
     forced = harness.rollback(run_id, to="first", force=True)
     assert (place.root / "conf/a.ini").read_text() == "a = 1\n"
     assert forced.report is not None and forced.report.safety is not None
-    opened = harness._open().files.of(str(place.root.resolve())).workspace
-    opened.restore(opened.plan(opened.objects.get_snapshot(forced.report.safety), None), force=True)
-    assert (place.root / "conf/a.ini").read_text() == "mine\n"
+    stands = harness.show(run_id).run
+    undone = harness.rollback(run_id, to=f"files:{forced.report.safety.hex()[:12]}")
+    assert undone.report is not None and undone.report.complete
+    assert place.files() == touched
+    after = harness.show(run_id).run
+    assert (after.status, after.generation) == (stands.status, stands.generation), "only files went back"
+
+
+def test_an_undo_of_an_undo_can_be_undone_as_well_and_touches_no_other_workspace(place: Place) -> None:
+    harness = place.harness
+    run_id = harness.run(place.agent(harness), "x").run_id
+    written = place.files()
+    first = harness.rollback(run_id, to="first").report
+    back = place.files()
+    assert first is not None and first.safety is not None
+    second = harness.rollback(run_id, to=f"files:{first.safety.hex()}").report
+    assert place.files() == written
+    assert second is not None and second.safety is not None
+    harness.rollback(run_id, to=f"files:{second.safety.hex()}")
+    assert place.files() == back
+    elsewhere = harness.fork(run_id, at="first", workspace=place.folder / "other")
+    with pytest.raises(CheckpointNotFound, match="no snapshot of the files before a restore"):
+        harness.rollback(elsewhere, to=f"files:{first.safety.hex()}")
+    with pytest.raises(CheckpointNotFound) as caught:
+        harness.rollback(run_id, to="files:abc")
+    assert f"files:{second.safety.hex()[:12]}" in caught.value.hint
 
 
 def test_a_file_that_somebody_else_made_stays(place: Place) -> None:

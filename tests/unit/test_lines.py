@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+from msgspec.structs import replace
 
+from jumar.core.checksums import checksum_of
 from jumar.core.lines import Heads, cut_at, is_doubtful, is_leftover, is_on_line, left_by
 from jumar.core.records import CallRecord, Failure
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass
@@ -56,7 +58,8 @@ def call(effect: Effect, state: CallState, ended: int = 8, **fields: object) -> 
     values = {"ended_version": ended, "started_version": ended - 1, **fields}
     attempt = values.pop("attempt", 1)
     kind = values.pop("kind", CallKind.TOOL)
-    return CallRecord(1, "pay.1", "", "", 1, kind, "pay", effect, state, attempt, 1, 0, b"", **values)  # type: ignore[arg-type]
+    made = CallRecord(1, "pay.1", "", "", 1, kind, "pay", effect, state, attempt, 1, 0, b"", **values)  # type: ignore[arg-type]
+    return replace(made, checksum=checksum_of(made))
 
 
 HEADS = ((10, 5),)
@@ -84,3 +87,11 @@ def test_a_failed_call_that_its_service_may_know_of_is_in_doubt() -> None:
     assert not is_doubtful(HEADS, call(Effect.IDEMPOTENT, CallState.FAILED, failure=timeout, identity="pay:7"))
     assert not is_doubtful(HEADS, call(Effect.IDEMPOTENT, CallState.FAILED, ended=4, failure=timeout))
     assert not is_doubtful(HEADS, call(Effect.EXTERNAL, CallState.FAILED, failure=timeout))
+
+
+@pytest.mark.parametrize("state", [CallState.SUCCEEDED, CallState.FAILED, CallState.REJECTED, CallState.UNCERTAIN])
+def test_a_call_outside_whose_row_is_damaged_is_in_doubt_whatever_it_says(state: CallState) -> None:
+    sound = call(Effect.EXTERNAL, state)
+    assert not is_doubtful(HEADS, sound)
+    assert is_doubtful(HEADS, replace(sound, checksum=sound.checksum + 1))
+    assert not is_doubtful((), replace(sound, checksum=sound.checksum + 1)), "it is on the line"

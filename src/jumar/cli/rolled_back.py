@@ -42,6 +42,8 @@ def report(harness: Harness, options: Options, done: Rollback) -> int:
     short = options.run or done.run_id
     view = harness.show(done.run_id)
     steps = [] if done.dry_run else steps_of(options, short, view, now_ms())
+    if view.run.rolling_back_to is None:
+        steps += _undoing(options, short, done)
     if options.json:
         _as_json(view, done, steps)
     else:
@@ -49,6 +51,15 @@ def report(harness: Harness, options: Options, done: Rollback) -> int:
 
         _as_text(out(), view, done, steps)
     return _code(view, done)
+
+
+def _undoing(options: Options, run: str, done: Rollback) -> list[NextStep]:
+    """How the files are had again as they were before."""
+    kept = _hex(done.report)
+    if kept is None:
+        return []
+    again = options.command("rollback", run, "--to", f"files:{kept[:12]}")
+    return [NextStep("The files as they were before are kept.", (("put back", again),))]
 
 
 def _code(view: RunView, done: Rollback) -> int:

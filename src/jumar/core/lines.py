@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from jumar.core.call_states import ENDED
+from jumar.core.checksums import call_agrees
 from jumar.core.identities import did_nothing
 from jumar.core.records import CallRecord, RunRecord
 from jumar.core.states import CallKind, CallState, Effect, Phase
@@ -62,8 +63,11 @@ def is_leftover(heads: Heads, call: CallRecord) -> bool:
 
 def is_doubtful(heads: Heads, call: CallRecord) -> bool:
     """Whether a call that was left behind may stand although it failed: its service may know of it under a key that no
-    other call has.
+    other call has.  So may one that acts outside and whose row is damaged, whatever it says.
     """
+    acted = call.kind is CallKind.TOOL and call.effect in _LASTS and call.attempt and not counts(heads, call)
+    if acted and call.state is not CallState.COMPENSATED and not call_agrees(call):
+        return True
     if call.state is not CallState.FAILED or call.effect is not Effect.IDEMPOTENT or call.identity is not None:
         return False
     return not did_nothing(call.effect, call.attempt, call.failure) and not counts(heads, call)

@@ -135,8 +135,8 @@ class Fan(Request[list[Attempt]]):
 
 
 class Place:
-    """Some paths of a workspace (without any, the whole), as one call of this process, or under number 0 a rollback, has
-    them to itself.
+    """Some paths of a workspace (without any, the whole), as one call of this process, or under number 0 a rollback,
+    has them to itself.
     """
 
     __slots__ = ("paths", "run_id", "seq")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 ELSEWHERE = Place("", 0)  # whoever has the lock, in another process or under another harness
 _SUFFIX = ".files"
+_UNLIMITED = SnapshotLimits()
 
 
 class OpenWorkspace:
@@ -159,7 +160,7 @@ class Files:
     store is closed.
     """
 
-    def __init__(self, address: str, limits: SnapshotLimits = SnapshotLimits()) -> None:
+    def __init__(self, address: str, limits: SnapshotLimits = _UNLIMITED) -> None:
         self._limits = limits
         self._store = None if not address.startswith(SQLITE) else Path(address.removeprefix(SQLITE)).absolute()
         self._open: dict[str, OpenWorkspace] = {}

@@ -40,18 +40,31 @@ from jumar.engine.flows.lifecycle import release
 from jumar.engine.flows.restoring import foreseen, globs, last_known
 from jumar.engine.flows.rolling_back import Rolled, finish
 from jumar.engine.threads import stops_process
-from jumar.errors import CannotRollBack, JumarError, LeaseHeld, Refused, StaleVersion, Stopped, UsageError
+from jumar.errors import (
+    CannotRollBack,
+    CheckpointNotFound,
+    JumarError,
+    LeaseHeld,
+    Refused,
+    StaleVersion,
+    Stopped,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from jumar.core.restoring import Report
     from jumar.engine.engine import Engine
 
 _ANY_STATUS = mask(*Status)
+FILES = "files:"  # before the first digits of a snapshot, to go back to the files as they were before a restore
+_DIGITS = 6  # of them at least
 _TRIES = 5  # plans, where the run goes on while it is looked at
 
 
 class Wanted(Struct, frozen=True):
-    """What somebody asks for: to go back to a version or the name of a checkpoint; with `paths`, with these alone."""
+    """What somebody asks for: to go back to a version or the name of a checkpoint; with `paths`, with these alone.
+    `files:` and the digits of a safety snapshot undo a restore of files, and nothing else.
+    """
 
     to: int | str
     paths: tuple[str, ...] = ()
@@ -72,6 +85,10 @@ class Planned(Struct, frozen=True):
     undoing: Undoing = Undoing()
     withdrawn: tuple[str, ...] = ()
     report: Report | None = None
+
+
+def _only_files(wanted: Wanted) -> Wanted:
+    return wanted if wanted.paths else replace(wanted, paths=(".",))
 
 
 class Recovery:
@@ -144,11 +161,31 @@ class Recovery:
     def _planned(self, run: RunRecord, wanted: Wanted) -> Flow[Planned]:
         rows = yield from _read(run)
         check_at_rest(run, rows.calls)
+        if isinstance(wanted.to, str) and wanted.to.startswith(FILES):
+            point = yield from self._before_a_restore(run, wanted.to)
+            return (yield from self._planned_to(run, rows, point, _only_files(wanted), goes_on=False))
         has_files = run.workspace is not None and any(each.tree is not None for each in rows.checkpoints)
         if wanted.paths and not has_files:
             raise UsageError(f"no snapshot of any files was kept for run {run.run_id}, so paths= says nothing")
         point = find_point(run, rows.checkpoints, rows.calls, wanted.to, first=_first_phase(rows), needs_tree=has_files)
         return (yield from self._planned_to(run, rows, point, wanted, goes_on=False))
+
+    def _before_a_restore(self, run: RunRecord, to: str) -> Flow[Point]:
+        """The files as they were before a restore in the run's workspace, by the first digits of that snapshot."""
+        root = run.workspace
+        if root is None:
+            raise UsageError(f"run {run.run_id} has no workspace, so no files of it were ever put back")
+        kept = yield from Load(lambda store: self._io.files.of(root).workspace.safety_snapshots())
+        digits = to.removeprefix(FILES).lower()
+        found = {each.digest for each in kept if len(digits) >= _DIGITS and each.digest.hex().startswith(digits)}
+        if len(found) != 1:
+            newest = ", ".join(f"{FILES}{each.digest.hex()[:12]}" for each in kept[:3])
+            many = "several snapshots of the files before a restore begin" if found else ""
+            raise CheckpointNotFound(
+                f"{many or 'no snapshot of the files before a restore begins'} with {digits!r}",
+                hint=f"The newest are {newest}." if newest else "No files were put back here.",
+            )
+        return Point(run.version, to, run.phase, run.step, tree=found.pop())
 
     def _planned_to(self, run: RunRecord, rows: _Rows, point: Point, wanted: Wanted, *, goes_on: bool) -> Flow[Planned]:
         undo, withdrawn = Undoing(), tuple[str, ...]()

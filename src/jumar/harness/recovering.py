@@ -35,8 +35,9 @@ class Recovering(Operating):
         (`reject`).
 
         With `paths` (globs, relative to the workspace) only these files are put back, and the run stays where it is.
-        Files that somebody has changed since refuse it all, with WorkspaceConflict, unless `force` is given; what that
-        overwrites is kept.  `dry_run` only tells what would be done.
+        Files that somebody has changed since refuse it all, with WorkspaceConflict, unless `force` is given.  What was
+        there before files were put back is kept, and `report.safety` is its digest: `to="files:<digest>"`, of which six
+        digits are enough, puts that back, files alone.  `dry_run` only tells what would be done.
 
         LeaseHeld where a process drives the run, CannotRollBack where it cannot go back there or something is in
         flight, CheckpointNotFound where there is no such checkpoint.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 from msgspec import Struct
@@ -14,14 +16,17 @@ from jumar.errors import IntegrityError, JumarError
 from jumar.workspace import packing
 from jumar.workspace.objects import SQL, Objects
 
-RESTORE_PIN = "restore:"  # with the name of a restore: why its safety snapshot is kept
+_RESTORE_PIN = "restore:"  # then which root, and the name of a restore: why its safety snapshot is kept
 _MOST_LINES = 100  # of SQLite's own findings
 
 
 class Safety(Struct, frozen=True):
-    """The files as they were before a restore: its snapshot, the restore's own name, and when (ms since 1970)."""
+    """The files as they were before a restore: its snapshot, a short digest of the root's path, the restore's own name,
+    and when (ms since 1970).
+    """
 
     digest: bytes
+    root: str
     name: str
     at: int
     files: int
@@ -38,9 +43,19 @@ class Inspection(Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-def safety_snapshots(objects: Objects) -> tuple[Safety, ...]:
-    """The safety snapshots of all restores, the newest first; a damaged one is left out."""
+def pin_of(root: bytes, name: str) -> str:
+    """Why a safety snapshot is kept: a restore of this name in this root was made from it on."""
+    return f"{_RESTORE_PIN}{_short(root)}:{name}"
+
+
+def _short(root: bytes) -> str:
+    return sha256(root).hexdigest()[:16]
+
+
+def safety_snapshots(objects: Objects, root: str | None = None) -> tuple[Safety, ...]:
+    """The safety snapshots of all restores, or of those in one root, the newest first; a damaged one is left out."""
     found = []
+    short = None if root is None else _short(os.fsencode(root))
     with objects.using() as db:
         pins = db.execute(SQL["restore_pins"]).fetchall()
     for digest, reason in pins:
@@ -48,7 +63,9 @@ def safety_snapshots(objects: Objects) -> tuple[Safety, ...]:
             snapshot = objects.get_snapshot(bytes(digest))
         except IntegrityError:
             continue
-        found.append(Safety(bytes(digest), reason.removeprefix(RESTORE_PIN), snapshot.at, snapshot.files))
+        where, _, name = reason.removeprefix(_RESTORE_PIN).rpartition(":")
+        if short is None or where == short:
+            found.append(Safety(bytes(digest), where, name, snapshot.at, snapshot.files))
     return tuple(sorted(found, key=lambda each: (-each.at, each.name)))
 
 

@@ -136,8 +136,8 @@ class Workspace:
         return self._restorer.restore(plan, force=force, skip=skip, held=held)
 
     def safety_snapshots(self) -> tuple[Safety, ...]:
-        """The files as they were before each restore of a workspace with these objects, the newest first."""
-        return safety_snapshots(self.objects)
+        """The files as they were before each restore in this workspace, the newest first."""
+        return safety_snapshots(self.objects, str(self.root))
 
     def recover(self) -> Recovered | None:
         """Take back, or finish, a restore that was cut off; None where none was.

@@ -32,7 +32,10 @@ _run = click.argument("run", metavar="RUN")
 @click.command(short_help="Go back to a checkpoint: files first, then what was done outside.")
 @_run
 @click.option(
-    "--to", metavar="N|NAME", required=True, help="The checkpoint: its version, name or label, as show lists them."
+    "--to",
+    metavar="N|NAME",
+    required=True,
+    help="The checkpoint: its version, name or label, as show lists them.  files:DIGEST undoes a restore of files.",
 )
 @paths_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
