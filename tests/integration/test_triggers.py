@@ -124,7 +124,7 @@ WRONG = {
     "an unknown alias": ("checkpoint_triggers: *a\n", 1, "", "undefined alias", "Correct the file"),
     "empty": ("", 0, "", "it is empty", "checkpoint_triggers"),
     "only a comment": ("# nothing\n\n", 0, "", "it is empty", "checkpoint_triggers"),
-    "limits as a list": ("snapshot_limits: [files]\n", 1, "", "snapshot_limits is a list, and has to be a mapp", "files, "),
+    "limits as a list": ("snapshot_limits: [files]\n", 1, "", "snapshot_limits is a list, and has to be", "files, "),
     "an unknown limit": ("snapshot_limits:\n  file: 3\n", 2, "", "'file' is no key here", "Did you mean files?"),
     "no limit": ("snapshot_limits:\n  files: 0\n", 2, "files", "'0' cannot be used", "from 1 to"),
     "half a second": ("snapshot_limits:\n  seconds: 0.5\n", 2, "seconds", "'0.5' cannot be used", "from 1 to"),
