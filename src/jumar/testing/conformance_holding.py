@@ -297,8 +297,8 @@ class KeepingPaths(Suite):
             scene.advance(scene.again(ended), changes=(replace(failed, failure=call(1, CallState.FAILED).failure),))
         )
         scene.ack(scene.heading(over, drops=()))
-        found = [(finding.where, finding.run_id) for finding in scene.store.inspect().findings]
-        assert found == [("path c", over.run_id), ("path a", missing.run_id), ("path b", ended.run_id)]
+        found = {(finding.where, finding.run_id) for finding in scene.store.inspect().findings}
+        assert found == {("path c", over.run_id), ("path a", missing.run_id), ("path b", ended.run_id)}
 
     @staticmethod
     def _waiting_for_a_verdict(scene: Scene, status: Status) -> RunRecord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterator
+from typing import Any
 
 from jumar.core.call_states import ENDED
 from jumar.core.checksums import call_agrees, checkpoint_agrees
@@ -96,10 +97,10 @@ def _holds(reader: sqlite3.Connection) -> Iterator[Finding]:
     """A path must be held by a call that has not ended or a rollback that is under way, or it would keep writes waiting
     for nothing.
     """
-    last = 0
-    while rows := reader.execute(SQL["every_hold"], (last,)).fetchall():
-        for hold_no, path, run_no, seq, run_id, intent, call_id, state in rows:
-            last = hold_no
+    last: tuple[Any, ...] = ("", b"", 0, -1)
+    while rows := reader.execute(SQL["every_hold"], last).fetchall():
+        last = rows[-1][:4]
+        for _, path, run_no, seq, run_id, intent, call_id, state in rows:
             why = None
             if run_id is None:
                 why = f"run number {run_no}, which is not there"

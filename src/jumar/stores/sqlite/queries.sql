@@ -392,8 +392,9 @@ LEFT JOIN call ON call.run_no = identity.run_no AND call.seq = call_seq
 WHERE identity_no > ? ORDER BY identity_no LIMIT 500;
 
 -- name: every_hold
-SELECT hold_no, path, hold.run_no, call_seq, run_id, intent, call_id, state
+SELECT hold.workspace, path, hold.run_no, call_seq, run_id, intent, call_id, state
 FROM hold
 LEFT JOIN run ON run.run_no = hold.run_no
 LEFT JOIN call ON call.run_no = hold.run_no AND call.seq = call_seq
-WHERE hold_no > ? ORDER BY hold_no LIMIT 500;
+WHERE (hold.workspace, path, hold.run_no, call_seq) > (?, ?, ?, ?)
+ORDER BY hold.workspace, path, hold.run_no, call_seq LIMIT 500;

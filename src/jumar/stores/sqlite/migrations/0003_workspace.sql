@@ -11,8 +11,6 @@ ALTER TABLE run ADD COLUMN forked_from TEXT;
 ALTER TABLE checkpoint ADD COLUMN tree BLOB;
 ALTER TABLE checkpoint ADD COLUMN environment BLOB;
 ALTER TABLE checkpoint ADD COLUMN storage INTEGER NOT NULL DEFAULT 0;
--- The newest snapshot of a run.
-CREATE INDEX checkpoint_with_tree ON checkpoint (run_no, version) WHERE tree IS NOT NULL;
 
 -- The runs made from a run, and the calls of all runs that name one action.
 CREATE INDEX run_of_origin ON run (forked_from) WHERE forked_from IS NOT NULL;
@@ -22,12 +20,12 @@ CREATE INDEX call_named ON call (identity) WHERE identity_scope = 1;
 ALTER TABLE identity ADD COLUMN undone INTEGER NOT NULL DEFAULT 0;
 
 -- Paths that open writes hold, each with all below it; the empty path is the whole workspace.  call_seq 0 is a rollback's.
+-- The key is all there is to a row; a table apart from it would only cost another page.
 CREATE TABLE hold (
-    hold_no   INTEGER PRIMARY KEY,
     workspace TEXT NOT NULL,
     path      BLOB NOT NULL,
     run_no    INTEGER NOT NULL,
-    call_seq  INTEGER NOT NULL
-);
-CREATE UNIQUE INDEX hold_by_path ON hold (workspace, path, run_no, call_seq);
+    call_seq  INTEGER NOT NULL,
+    PRIMARY KEY (workspace, path, run_no, call_seq)
+) WITHOUT ROWID;
 CREATE INDEX hold_of_call ON hold (run_no, call_seq);
