@@ -19,6 +19,7 @@ from jumar.testing.crash import World
 from jumar.testing.witness import Witness
 
 TTL = 30.0
+RETRIES = 60  # an attempt that a death cut off counts, and a run here may die forty times
 ORDERS = ("ink", "paper")
 
 
@@ -89,7 +90,7 @@ def make_tools(harness: Harness, witness: Witness, settle: float) -> SimpleNames
         witness.apply("reserve")
         return f"seat of {name}"
 
-    @harness.tool(effect="idempotent", retries=9)
+    @harness.tool(effect="idempotent", retries=RETRIES)
     def ship(item: str, town: str) -> str:
         if not _refused_before(witness, f"ship {item}"):
             witness.note("refused", f"ship {item}")
@@ -106,7 +107,7 @@ def make_tools(harness: Harness, witness: Witness, settle: float) -> SimpleNames
     def _(cents: int) -> NotHappened:
         return NotHappened()
 
-    @harness.tool(effect="external", not_applied=(Full,), settle=settle, retries=9)
+    @harness.tool(effect="external", not_applied=(Full,), settle=settle, retries=RETRIES)
     def book(room: str) -> str:
         if not _refused_before(witness, "book"):
             witness.note("refused", "book")
