@@ -6,6 +6,7 @@ its beginning and every ten seconds, because a log is no place for a clock.
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -15,12 +16,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from jumar.cli.times import lasted
+from jumar.engine.logs import INFO, SCANS
 
 if TYPE_CHECKING:
     from jumar.cli.screen import Screen
 
 _PATIENCE = 2.0  # seconds before anything is shown
 _BEAT = 0.25
+_SCAN_HEARD = 2.5  # seconds for which what was heard of a scan holds
 _LINE_EVERY = 10.0  # seconds between two lines where there is no terminal
 
 
@@ -34,9 +37,12 @@ class Progress:
         self._thread: threading.Thread | None = None
         self._wait: tuple[str, float, float] | None = None  # whose lease, seconds left, when that was heard
         self._obeys: str | None = None  # what another process is waited for to do
+        self._scan: tuple[str, float] | None = None  # how far a scan of the workspace is, and when that was heard
+        self._listener = _Listener(self)
 
     def __enter__(self) -> Self:
         self._stop.clear()
+        self._listener.start()
         self._thread = threading.Thread(target=self._work, name="jumar-progress", daemon=True)
         self._thread.start()
         return self
@@ -44,9 +50,14 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._listener.stop()
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+
+    def scanned(self, text: str) -> None:
+        """A scan of the workspace takes its time, and has come so far."""
+        self._scan = (text, time.monotonic())
 
     def waiting(self, owner: str, left: float) -> None:
         """A lease that `owner` holds runs out in `left` seconds."""
@@ -99,18 +110,23 @@ class Progress:
     def _line(self, screen: Screen) -> Any:
         from rich.text import Text
 
-        text = self._lease() or f"{self._obeys or self._text}: {_elapsed(time.monotonic() - self._began)}"
+        doing = self._obeys or self._scanning() or self._text
+        text = self._lease() or f"{doing}: {_elapsed(time.monotonic() - self._began)}"
         return Text(screen.cut(screen.clean(text), screen.width - 4), no_wrap=True)
 
     def _log(self, screen: Screen) -> None:
         last_line = -_LINE_EVERY
         while True:
-            text = self._lease() or self._obeys
+            text = self._lease() or self._obeys or self._scanning()
             if text is not None and time.monotonic() - last_line >= _LINE_EVERY:
                 last_line = time.monotonic()
                 screen.print(screen.clean(text))
             if self._stop.wait(_BEAT):
                 return
+
+    def _scanning(self) -> str | None:
+        scan = self._scan
+        return None if scan is None or time.monotonic() - scan[1] > _SCAN_HEARD else f"{self._text}, {scan[0]}"
 
     def _lease(self) -> str | None:
         wait = self._wait
@@ -120,6 +136,32 @@ class Progress:
         if time.monotonic() - heard > 1.0:  # the lease is free, and the run goes on
             return None
         return f"waiting for the lease of {owner} to run out: {max(1, round(left))} s"
+
+
+class _Listener(logging.Handler):
+    """Hears how far scans are, which are told in the log."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__(INFO)
+        self._progress = progress
+        self._level = logging.NOTSET
+
+    def start(self) -> None:
+        """Listen, whatever the level of other records."""
+        logger = logging.getLogger(SCANS)
+        self._level = logger.level
+        logger.setLevel(INFO)
+        logger.addHandler(self)
+
+    def stop(self) -> None:
+        """Listen no more."""
+        logger = logging.getLogger(SCANS)
+        logger.removeHandler(self)
+        logger.setLevel(self._level)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass it on."""
+        self._progress.scanned(record.getMessage())
 
 
 def _elapsed(seconds: float) -> str:

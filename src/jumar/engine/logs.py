@@ -28,10 +28,13 @@ def logger() -> logging.Logger:
     return made
 
 
-def log(level: int, run_id: str, call_id: str | None, message: str, *args: Any) -> None:
+SCANS = "jumar.scan"  # the logger that long scans are told on, so that a progress line can listen to these alone
+
+
+def log(level: int, run_id: str, call_id: str | None, message: str, *args: Any, scan: bool = False) -> None:
     """Log one record about a run, and about one of its calls where `call_id` is given.  It never raises."""
     try:
-        to = logger()
+        to = logger().getChild(SCANS.rpartition(".")[2]) if scan else logger()
         if to.isEnabledFor(level):
             to.log(level, message, *args, extra={"run_id": run_id, "call_id": call_id or NOTHING}, stacklevel=2)
     except Exception:  # a filter or handler of the program's: a run, and what it has sent, must not hang on that

@@ -110,7 +110,8 @@ def _telling(live: LiveRun) -> Callable[[Any], None]:
 
     def tell(progress: Any) -> None:
         live.progress_at = live.clock()
-        log(INFO, live.run_id, None, "scanned %s files (%.0f s)", f"{progress.files:,}", progress.seconds)
+        told = f"{progress.files:,}", progress.seconds
+        log(INFO, live.run_id, None, "scanned %s files (%.0f s)", *told, scan=True)
 
     return tell
 
