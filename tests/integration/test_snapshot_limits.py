@@ -59,6 +59,15 @@ def test_a_write_whose_files_do_not_fit_is_refused_before_it_is_sent(tmp_path: P
     assert {path.read_text() for path in (tmp_path / "site").iterdir()} == {"some text"}
 
 
+def test_names_that_windows_cannot_hold_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with _limited(tmp_path, "files: 100") as harness, caplog.at_level(logging.INFO, "jumar"):
+        for name in ("a:b.txt", "aux.txt"):
+            (tmp_path / "site" / name).write_text("text")
+        assert harness.run("looks", "").unwrap() == 8
+    told = [record.getMessage() for record in caplog.records if "Windows" in record.getMessage()]
+    assert told == ["a:b.txt and 1 more: Windows cannot hold such names"]
+
+
 def test_within_the_limits_nothing_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with _limited(tmp_path, "files: 10, bytes: 1000, seconds: 100") as harness:
         assert harness.run("looks", "").unwrap() == 6

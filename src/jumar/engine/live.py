@@ -82,6 +82,7 @@ class LiveRun:
         self.lock = threading.Lock()
         self.context: dict[str, Any] = {}
         self.known = Known()  # of the workspace's files
+        self.told_unportable = False  # whether it was said which of their names Windows cannot hold
         self.environment: Artifact | None = None  # what the fingerprints were,
         self.looked_at = -1  # at this version
         self.drift: tuple[Drift, ...] = ()

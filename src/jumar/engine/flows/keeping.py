@@ -66,6 +66,7 @@ def scan(live: LiveRun) -> Flow[None]:
             return
         if not found.snapshot.complete:
             _tell(live, _lacking(found.snapshot))
+        _tell_unportable(live, found.snapshot.unportable)
         return
 
 
@@ -119,6 +120,17 @@ def _telling(live: LiveRun) -> Callable[[Any], None]:
 def _tell(live: LiveRun, what: str) -> None:
     log(WARNING, live.run_id, None, "%s", what)
     live.ride_event(EventKind.UNCAPTURED, None, "")
+
+
+def _tell_unportable(live: LiveRun, paths: tuple[bytes, ...]) -> None:
+    """Say once which names another system cannot hold: nothing is wrong with them here."""
+    if not paths or live.told_unportable:
+        return
+    from jumar.core.restoring import shown
+
+    live.told_unportable = True
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    log(INFO, live.run_id, None, "%s%s: Windows cannot hold such names", shown(paths[0]), more)
 
 
 def _lacking(snapshot: Any) -> str:
