@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from jumar.core.changes import Ack, Guard
 from jumar.core.phases import CLAIMABLE, FINAL
-from jumar.core.records import HoldRecord, RunRecord
-from jumar.core.states import CallState, Effect, Status, Verdict
-from jumar.testing.conformance_scene import INTENT, ROOT, Scene, answering, call, changed, holding, taking
+from jumar.core.records import EventRecord, HoldRecord, RunRecord
+from jumar.core.states import CallState, Effect, EventKind, Status, Verdict
+from jumar.testing.conformance_scene import AT, INTENT, ROOT, Scene, answering, call, changed, holding, taking
 from jumar.testing.conformance_suite import Suite
 
 _FILE = b"conf/site.ini"
@@ -106,6 +106,16 @@ class HoldingPaths(Suite):
         scene.ack(scene.writing(run, b"conf"))
         assert scene.ack(scene.writing(other, b"a", _FILE, b"z")).taken == (1,)
         assert scene.holders() == [(b"conf", run.run_id, 1)]
+
+    def test_of_a_call_that_waits_for_a_path_no_start_is_told(self, scene: Scene) -> None:
+        run, other = scene.running(), scene.running()
+        scene.ack(scene.writing(run, b"conf"))
+        told = tuple(EventRecord(kind, AT, 1, 1) for kind in (EventKind.CALL_STARTED, EventKind.RETRY))
+        assert scene.ack(scene.writing(other, b"conf", events=told)).taken == (1,)
+        kinds = [line.kind for line in scene.store.events(other.run_no)]
+        assert EventKind.CALL_STARTED not in kinds
+        assert kinds[-1] is EventKind.RETRY, "all else is told"
+        assert scene.ack(scene.writing(scene.running(), b"elsewhere", events=told)).taken == ()
 
     def test_a_call_that_waits_for_a_path_does_not_take_its_name(self, scene: Scene) -> None:
         """It is not sent, so nobody need wait for what it does."""

@@ -224,7 +224,9 @@ def advanced(run: RunRows, advance: Advance, now: LeaseTime, asked: Collection[s
         else request
         for request in run.requests
     ]
-    run.events.extend(advance.events)
+    for line in advance.events:
+        if line.kind is not EventKind.CALL_STARTED or line.call_seq not in taken:  # else the attempt is not made
+            run.events.append(line)
     if advance.head is not None:
         _nothing_open(run, Status.RUNNING)
     if advance.ending is not None:

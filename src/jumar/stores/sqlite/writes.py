@@ -220,6 +220,8 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
     for request_id in advance.withdraws:
         connection.execute(SQL["request_withdraw"], {"request_id": request_id, "run_no": run_no, "at": advance.at})
     for line in advance.events:
+        if taken and line.kind is EventKind.CALL_STARTED and line.call_seq in taken:
+            continue  # this attempt is not made
         event(connection, run_no, line.kind, line.at, line.call_seq, line.epoch, line.detail)
     if advance.ending is not None or advance.head is not None:
         _nothing_open(connection, run_no, Status.RUNNING if advance.ending is None else advance.ending.status)
