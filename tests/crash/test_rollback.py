@@ -259,5 +259,4 @@ def test_a_rollback_killed_twice_at_any_points_is_finished_all_the_same(
     stage: Stage, chance: random.Random, chunk: int
 ) -> None:
     for first in range(1 + chunk, stage.points + 1, CHUNKS):
-        for _ in range(3):
-            stage.told(first, chance.randint(1, stage.points), takeover=chance.choice(TAKEOVERS))
+        stage.told(first, chance.randint(1, stage.points), takeover=chance.choice(TAKEOVERS))
