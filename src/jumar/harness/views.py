@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from jumar.core.codec import digest
-from jumar.core.intents import intent_of
 from jumar.core.leases import seconds_left
 from jumar.core.lines import Heads, counts, is_leftover, is_on_line
 from jumar.core.naming import idempotency_key
@@ -73,6 +72,10 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
 
 def _target(run: RunRecord) -> int | None:
     """The version that a rollback goes back to which is under way; -1 where that cannot be read."""
+    if run.intent is None:
+        return None
+    from jumar.core.intents import intent_of  # which a program that rolls nothing back never loads
+
     try:
         intent = intent_of(run)
     except IntegrityError:  # told when the run is taken up; it must not keep the others from being listed
