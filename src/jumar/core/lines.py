@@ -39,11 +39,6 @@ def is_on_line(heads: Heads, version: int) -> bool:
     return newest is None or version <= newest
 
 
-def cut_at(heads: Heads, version: int) -> Heads:
-    """The line as it was at `version`, which lies on it."""
-    return tuple((first, base) for first, base in heads if first <= version and is_on_line(heads, first))
-
-
 def counts(heads: Heads, call: CallRecord) -> bool:
     """Whether a call's record is a part of the line: it ended there, or it began there and has not ended at all."""
     if call.state in ENDED:
@@ -71,6 +66,13 @@ def is_doubtful(heads: Heads, call: CallRecord) -> bool:
     if call.state is not CallState.FAILED or call.effect is not Effect.IDEMPOTENT or call.identity is not None:
         return False
     return not did_nothing(call.effect, call.attempt, call.failure) and not counts(heads, call)
+
+
+def is_copied(after: Heads, call: CallRecord) -> bool:
+    """Whether a fork with the line `after` has a copy of a call: what had ended, and what was done since and stands."""
+    if is_leftover(after, call) or is_doubtful(after, call):
+        return True
+    return call.state in ENDED and counts(after, call)  # one that was reopened has ended once, and has not now
 
 
 def left_by(heads: Heads, base: int) -> Heads:

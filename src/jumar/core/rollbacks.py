@@ -23,6 +23,7 @@ from jumar.core.identities import did_nothing
 from jumar.core.lines import Heads, counts, is_leftover, is_on_line, left_by
 from jumar.core.records import CallRecord, CheckpointRecord, Failure, RequestRecord, RunRecord
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Level, Phase
+from jumar.core.turns import DECIDE
 from jumar.errors import CannotRollBack, CheckpointNotFound
 
 _LEFT = Failure("RolledBack", "the run was rolled back before this call was made", ErrorClass.CANCELLED)
@@ -209,6 +210,15 @@ def _is_open_at(call: CallRecord, version: int) -> bool:
     if call.started_version > version:
         return False
     return call.state not in ENDED or (call.ended_version or 0) > version
+
+
+def first_phase(checkpoints: Sequence[CheckpointRecord], calls: Sequence[CallRecord]) -> Phase:
+    """The phase that a run of this kind of agent begins in, told from its rows."""
+    if checkpoints:
+        return Phase.IN_CODE if checkpoints[0].phase is Phase.IN_CODE else Phase.READY_TO_DECIDE
+    first = calls[0] if calls else None
+    decides = first is not None and first.kind is CallKind.DECISION and (first.step, first.tool) == ("turn", DECIDE)
+    return Phase.READY_TO_DECIDE if decides else Phase.IN_CODE
 
 
 def return_point(

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from jumar.core.records import CallRecord
 from jumar.core.states import CallKind, CallState, Effect, ErrorClass, Level, Strategy
+from jumar.core.uncertain import Ended, Judgement, judge
 
 _RETRIED = {
     ErrorClass.TRANSIENT: Strategy.RETRY,
@@ -48,6 +49,19 @@ def of_call(effect: Effect, error_class: ErrorClass, *said: Strategy | None) -> 
         if strategy is not None:
             return strategy
     return STRATEGIES[effect][error_class]
+
+
+def is_made_again(effect: Effect, ended: Ended, said: Strategy | None) -> bool:
+    """Whether a call that ended so, and did not happen, is made again while attempts are left; `said` is what the call,
+    its tool or its step says.  Asked to retry it is made again after any error, an external one only where it surely
+    did not happen.
+    """
+    judgement = judge(effect, ended)
+    if said is None:
+        return judgement is Judgement.RETRY
+    if said is not Strategy.RETRY:
+        return False
+    return judgement is Judgement.RETRY or (ended is Ended.LASTING and effect is not Effect.EXTERNAL)
 
 
 def of_run(error_class: ErrorClass | None, said: Strategy | None = None) -> Strategy:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from jumar.core.records import CallRecord
-from jumar.core.states import Effect
+from jumar.core.states import CallState, Effect
 
 
 class Ended(Enum):
@@ -81,6 +81,15 @@ RESOLUTION: dict[Effect, Resolution] = {
 def judge(effect: Effect, ended: Ended) -> Judgement:
     """What an attempt of this effect that ended so amounts to."""
     return JUDGEMENTS[effect][ended]
+
+
+def leaves_no_file(call: CallRecord) -> bool:
+    """Whether a call surely leaves no file changed: it was never sent, or it is a write that is put back before its run
+    goes on.
+    """
+    if call.effect is Effect.WRITE and call.state is CallState.UNCERTAIN:
+        return True
+    return call.state in (CallState.PLANNED, CallState.AWAITING) and call.attempt == 0
 
 
 def over_at(record: CallRecord, boot: bytes) -> int | None:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jumar.core.call_states import ENDED
 from jumar.core.changes import Ack, Claim, Claimed, Fork, Guard, Hold, Refusal
 from jumar.core.intents import Former, Intent, intent_of, pack_intent
 from jumar.core.leases import seconds_left
-from jumar.core.lines import counts, is_doubtful, is_leftover, is_on_line, left_by
+from jumar.core.lines import is_copied, is_on_line, left_by
 from jumar.core.records import CallRecord, CheckpointRecord, RequestRecord, RunRecord
 from jumar.core.requests import Commit, Flow, Load, Now
 from jumar.core.rollbacks import (
@@ -29,13 +28,13 @@ from jumar.core.rollbacks import (
     closing,
     failures_left_behind,
     find_point,
+    first_phase,
     return_point,
     undoing,
 )
-from jumar.core.states import CallKind, CallState, Phase, Status, mask
+from jumar.core.states import CallState, Phase, Status, mask
 from jumar.core.store import Store
 from jumar.core.strategies import level_of
-from jumar.core.turns import DECIDE
 from jumar.engine.flows.lifecycle import release
 from jumar.engine.flows.restoring import foreseen, globs, last_known
 from jumar.engine.flows.rolling_back import Rolled, finish
@@ -167,7 +166,7 @@ class Recovery:
         has_files = run.workspace is not None and any(each.tree is not None for each in rows.checkpoints)
         if wanted.paths and not has_files:
             raise UsageError(f"no snapshot of any files was kept for run {run.run_id}, so paths= says nothing")
-        point = find_point(run, rows.checkpoints, rows.calls, wanted.to, first=_first_phase(rows), needs_tree=has_files)
+        point = find_point(run, rows.checkpoints, rows.calls, wanted.to, first=rows.first_phase, needs_tree=has_files)
         return (yield from self._planned_to(run, rows, point, wanted, goes_on=False))
 
     def _before_a_restore(self, run: RunRecord, to: str) -> Flow[Point]:
@@ -299,7 +298,7 @@ class Recovery:
         version = return_point(run, rows.checkpoints, rows.calls, level_of(failed), newest)
         has_files = run.workspace is not None and any(each.tree is not None for each in rows.checkpoints)
         point = find_point(
-            run, rows.checkpoints, rows.calls, version, first=_first_phase(rows), needs_tree=has_files, nearest=True
+            run, rows.checkpoints, rows.calls, version, first=rows.first_phase, needs_tree=has_files, nearest=True
         )
         if most is not None and failures_left_behind(run, rows.calls, newest) >= most:
             raise CannotRollBack(f"it went back for the same call {most} times already")
@@ -320,7 +319,7 @@ class Recovery:
             rows = yield from _read(run)
             check_at_rest(run, rows.calls, "forked")
             point = find_point(
-                run, rows.checkpoints, rows.calls, at, first=_first_phase(rows), needs_tree=folder is not None
+                run, rows.checkpoints, rows.calls, at, first=rows.first_phase, needs_tree=folder is not None
             )
             root = None
             if folder is not None:
@@ -341,7 +340,7 @@ class Recovery:
             phase=point.phase,
             step=point.step,
             at=wall,
-            calls=tuple(call.seq for call in rows.calls if _is_copied(after, call)),
+            calls=tuple(call.seq for call in rows.calls if is_copied(after, call)),
             checkpoints=tuple(each.version for each in rows.checkpoints if is_on_line(after, each.version)),
             workspace=root,
             by=by,
@@ -378,6 +377,11 @@ class _Rows(Struct):
     requests: Sequence[RequestRecord]
     answered_by_others: Collection[int]
 
+    @property
+    def first_phase(self) -> Phase:
+        """The phase that a run of this kind of agent begins in."""
+        return first_phase(self.checkpoints, self.calls)
+
 
 def _read(run: RunRecord) -> Flow[_Rows]:
     return (yield from Load(lambda store: _rows(store, run)))
@@ -395,22 +399,6 @@ def _is_done_elsewhere(store: Store, run: RunRecord, call: CallRecord) -> bool:
         return False
     holder = store.identity(call.identity_scope, run.run_no, call.identity)
     return holder is not None and holder.run_no != 0 and (holder.run_no, holder.call_seq) != (run.run_no, call.seq)
-
-
-def _is_copied(after: tuple[tuple[int, int], ...], call: CallRecord) -> bool:
-    """Whether a fork with this line has a copy of a call: what had ended, and what was done since and stands."""
-    if is_leftover(after, call) or is_doubtful(after, call):
-        return True
-    return call.state in ENDED and counts(after, call)  # one that was reopened has ended once, and has not now
-
-
-def _first_phase(rows: _Rows) -> Phase:
-    """The phase that a run of this kind of agent begins in."""
-    if rows.checkpoints:
-        return Phase.IN_CODE if rows.checkpoints[0].phase is Phase.IN_CODE else Phase.READY_TO_DECIDE
-    first = rows.calls[0] if rows.calls else None
-    decides = first is not None and first.kind is CallKind.DECISION and (first.step, first.tool) == ("turn", DECIDE)
-    return Phase.READY_TO_DECIDE if decides else Phase.IN_CODE
 
 
 def _check_free(run: RunRecord) -> Flow[None]:

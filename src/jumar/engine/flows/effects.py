@@ -17,6 +17,7 @@ from jumar.core.naming import is_in_step
 from jumar.core.records import EventRecord, Failure
 from jumar.core.requests import Attempt, Flow, Sleep
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Strategy
+from jumar.core.strategies import is_made_again
 from jumar.core.triggers import BEFORE_CALL, ON_RETRYABLE_ERROR, retries
 from jumar.core.uncertain import Ended, Judgement, judge
 from jumar.engine.flows.actions import frees_of, held, take_of
@@ -67,7 +68,7 @@ def make_read(call: Call, attempt: int, *, new: bool, record: Record = record_su
             raise error
         how, sorted_error = how_ended(call, ended, live.wall())
         failure = failure_of(call, how, sorted_error, error)
-        if not is_made_again(call, how) or attempt >= last_attempt(call, first):
+        if not is_made_again(Effect.READ, how, call.strategy) or attempt >= last_attempt(call, first):
             note_returning(call)
             yield from record_failure(call, attempt, failure, ended.started_at, ended.ended_at, new=new)
             raise raised(call, failure) from error
@@ -121,24 +122,13 @@ def make_effect(call: Call, attempt: int, *, new: bool) -> Flow[Any]:
                     raise (yield from ask_approval(call, attempt, new=False))
                 attempt += 1
                 continue
-        if attempt >= last or not is_made_again(call, how):
+        if attempt >= last or not is_made_again(call.policy.effect, how, call.strategy):
             note_returning(call)
             times = (0, live.wall()) if ended is None else (ended.started_at, ended.ended_at)
             yield from record_failure(call, attempt, failure, *times, new=False, freed=freed)
             raise raised(call, failure) from error
         yield from pause(call, attempt, failure, sorted_error, new=False, freed=freed)
         attempt += 1
-
-
-def is_made_again(call: Call, how: Ended) -> bool:
-    """Whether a call that failed so, and did not happen, is made again while attempts are left."""
-    effect, said = call.policy.effect, call.strategy
-    judgement = judge(effect, how)
-    if said is None:
-        return judgement is Judgement.RETRY
-    if said is not Strategy.RETRY:
-        return False
-    return judgement is Judgement.RETRY or (how is Ended.LASTING and effect is not Effect.EXTERNAL)
 
 
 def note_returning(call: Call) -> None:

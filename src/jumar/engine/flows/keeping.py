@@ -18,6 +18,7 @@ from jumar.core.failures import short_message
 from jumar.core.records import CallRecord, HoldRecord
 from jumar.core.requests import Capture, Captured, Flow, Graft, Load, Sleep
 from jumar.core.states import CallState, Effect, EventKind
+from jumar.core.uncertain import leaves_no_file
 from jumar.engine.live import LiveRun
 from jumar.engine.logs import INFO, WARNING, log
 from jumar.errors import WorkspaceBusy
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from jumar.core.store import Store
 
 _LOOK_SECONDS = 0.1
-_UNTOUCHED = (CallState.PLANNED, CallState.AWAITING)
 
 
 def ready(live: LiveRun, *events: str) -> Flow[None]:
@@ -163,16 +163,9 @@ def taken_up(live: LiveRun, records: Iterable[CallRecord] | None) -> Flow[None]:
         live.dirty = live.run.version > version
         return
     since = [each for each in records if each.ended_version is None or each.ended_version > version]
-    acts = [each for each in since if each.effect is not Effect.READ and not _did_nothing(each)]
+    acts = [each for each in since if each.effect is not Effect.READ and not leaves_no_file(each)]
     for each in sorted(acts, key=lambda call: call.ended_version or 0):
         if each.effect is Effect.WRITE and each.state is CallState.SUCCEEDED and each.after is not None:
             yield Graft(root, live.known, each.after)
         else:
             live.dirty = True
-
-
-def _did_nothing(call: CallRecord) -> bool:
-    """Whether a call surely changed no file: it was never sent, or it is a write that is put back before it goes on."""
-    if call.effect is Effect.WRITE and call.state is CallState.UNCERTAIN:
-        return True
-    return call.state in _UNTOUCHED and call.attempt == 0
