@@ -89,52 +89,33 @@ def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     return callback
 
 
+def _kept(name: str, metavar: str, told: str) -> Callable[[C], C]:
+    """The option of this name, which a command's Options keep instead of being handed on to the command."""
+    return click.option(f"--{name}", metavar=metavar, expose_value=False, callback=_keep(name), help=told)
+
+
 def with_store(command: C) -> C:
     """Add `--store`."""
-    decorate = click.option(
-        "--store",
-        metavar="ADDRESS",
-        expose_value=False,
-        callback=_keep("store"),
-        help="The store: memory: or sqlite:///PATH. Default: the app's, else JUMAR_STORE, else sqlite:///jumar.db.",
-    )
-    return decorate(command)
+    told = "The store: memory: or sqlite:///PATH. Default: the app's, else JUMAR_STORE, else sqlite:///jumar.db."
+    return _kept("store", "ADDRESS", told)(command)
 
 
 def with_app(command: C) -> C:
     """Add `--app`."""
-    decorate = click.option(
-        "--app",
-        metavar="MODULE:HARNESS",
-        expose_value=False,
-        callback=_keep("app"),
-        help="Where the harness is, as site:harness or jobs/site.py:harness. Default: JUMAR_APP.",
-    )
-    return decorate(command)
+    told = "Where the harness is, as site:harness or jobs/site.py:harness. Default: JUMAR_APP."
+    return _kept("app", "MODULE:HARNESS", told)(command)
 
 
 def with_config(command: C) -> C:
     """Add `--config`."""
-    decorate = click.option(
-        "--config",
-        metavar="FILE",
-        expose_value=False,
-        callback=_keep("config"),
-        help="A YAML file that says when checkpoints are kept. Default: the app's own, else built in.",
-    )
-    return decorate(command)
+    told = "A YAML file that says when checkpoints are kept. Default: the app's own, else built in."
+    return _kept("config", "FILE", told)(command)
 
 
 def with_workspace(command: C) -> C:
     """Add `--workspace`."""
-    decorate = click.option(
-        "--workspace",
-        metavar="DIR",
-        expose_value=False,
-        callback=_keep("workspace"),
-        help="The folder whose files the run works on. Default: the run's own, else the app's.",
-    )
-    return decorate(command)
+    told = "The folder whose files the run works on. Default: the run's own, else the app's."
+    return _kept("workspace", "DIR", told)(command)
 
 
 def with_json(command: C) -> C:
