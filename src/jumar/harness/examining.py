@@ -77,10 +77,8 @@ class _Snapshots:
         self.path = str(objects.path)
         found = inspect(objects)
         self.counts = (found.contents, found.folders, found.snapshots)
-        for finding in found.findings:
-            self.findings.append(Finding(f"files, {finding.where}", finding.what))
-            if finding.where == "snapshot":
-                self._known[bytes.fromhex(finding.what.split(" ", 1)[0])] = False  # its name comes first
+        self.findings += (Finding(f"files, {finding.where}", finding.what) for finding in found.findings)
+        self._known |= dict.fromkeys(found.lost, False)
 
     def has(self, digest: bytes) -> bool:
         """Whether a snapshot is there and can be given back whole."""

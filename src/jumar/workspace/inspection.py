@@ -33,7 +33,9 @@ class Safety(Struct, frozen=True):
 
 
 class Inspection(Struct, frozen=True):
-    """What was looked at and what was found; `size` is what the objects take on disk, in bytes."""
+    """What was looked at and what was found; `size` is what the objects take on disk, in bytes, and `lost` are the
+    snapshots that are damaged or lack something.
+    """
 
     contents: int
     folders: int
@@ -41,6 +43,7 @@ class Inspection(Struct, frozen=True):
     size: int
     safety: tuple[Safety, ...]
     findings: tuple[Finding, ...]
+    lost: frozenset[bytes] = frozenset()
 
 
 def pin_of(root: bytes, name: str) -> str:
@@ -73,15 +76,22 @@ def inspect(objects: Objects) -> Inspection:
     """Read every object once and report those that do not agree with their names, and snapshots that lack something."""
     counts = {"blob": 0, "node": 0, "snapshot": 0}
     findings = list(_own_check(objects))
+    lost: set[bytes] = set()
     try:
         for kind, where in (("blob", "content"), ("node", "folder"), ("snapshot", "snapshot")):
-            findings += (Finding(where, what) for what in _damaged(objects, kind, counts))
-        findings += _lacking_snapshots(objects)
+            for digest, what in _damaged(objects, kind, counts):
+                findings.append(Finding(where, f"{digest.hex()} {what}"))
+                if kind == "snapshot":
+                    lost.add(digest)
+        for digest, lacking in _lacking_snapshots(objects):
+            findings.append(Finding("snapshot", f"{digest.hex()} can't be given back whole: {lacking}"))
+            lost.add(digest)
     except JumarError as error:
         findings.append(Finding("database", f"could not be read to the end ({error.what})"))
     size = sum(each.stat().st_size for each in objects.files() if each.exists())
+    safety = safety_snapshots(objects)
     return Inspection(
-        counts["blob"], counts["node"], counts["snapshot"], size, safety_snapshots(objects), tuple(findings)
+        counts["blob"], counts["node"], counts["snapshot"], size, safety, tuple(findings), frozenset(lost)
     )
 
 
@@ -106,16 +116,16 @@ def _rows(objects: Objects, kind: str) -> Iterator[tuple[bytes, list[Any]]]:
         last = rows[-1][0]
 
 
-def _damaged(objects: Objects, kind: str, counts: dict[str, int]) -> Iterator[str]:
+def _damaged(objects: Objects, kind: str, counts: dict[str, int]) -> Iterator[tuple[bytes, str]]:
     for digest, (*how, data) in _rows(objects, kind):
         counts[kind] += 1
         body = bytes(data)
         if how and how[0] == packing.PARTS:
             parts = [body[at : at + 32] for at in range(0, len(body), 32)]
             if objects.missing(parts):
-                yield f"{digest.hex()} lacks a part"
+                yield digest, "lacks a part"
         elif not _agrees(digest, body, int(how[0]) if how else packing.PLAIN):
-            yield f"{digest.hex()} does not agree with its checksum"
+            yield digest, "does not agree with its checksum"
 
 
 def _agrees(digest: bytes, body: bytes, how: int) -> bool:
@@ -125,7 +135,7 @@ def _agrees(digest: bytes, body: bytes, how: int) -> bool:
         return False
 
 
-def _lacking_snapshots(objects: Objects) -> Iterator[Finding]:
+def _lacking_snapshots(objects: Objects) -> Iterator[tuple[bytes, str]]:
     whole: set[bytes] = set()
     for digest, (data,) in _rows(objects, "snapshot"):
         try:
@@ -133,7 +143,7 @@ def _lacking_snapshots(objects: Objects) -> Iterator[Finding]:
         except IntegrityError as error:
             lacking = error.what
         if lacking:
-            yield Finding("snapshot", f"{digest.hex()} can't be given back whole: {lacking}")
+            yield digest, lacking
 
 
 def _lacking(objects: Objects, node: bytes, whole: set[bytes]) -> str:
