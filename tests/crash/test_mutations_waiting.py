@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,11 +20,17 @@ _SENT = r"after Invoke\("
 
 
 def swept(like: str) -> Check:
-    """The sweep, at the points that are like this."""
+    """The sweep, at the points that are like this.
+
+    Where threads run side by side a point's number is another one in some tellings; its name is the same in all.
+    """
 
     def check(stage: Stage) -> None:
-        for point in stage.points_like(like):
+        points = stage.points_like(like)
+        for point in points:
             stage.told(point)
+        for name in dict.fromkeys(stage.whole.path[point - 1] for point in points):
+            stage.told(re.escape(name))
 
     return check
 
