@@ -27,7 +27,7 @@ from jumar.core.states import CallKind, CallState, Effect, EventKind, Phase, Sta
 from jumar.stores.clock import BOOT, lease_ms, wall_ms
 from jumar.stores.packing import pack
 from jumar.stores.sqlite.connection import connect
-from jumar.stores.sqlite.rows import plain_call_row
+from jumar.stores.rows import plain_call_row
 from jumar.stores.sqlite.store import SQLiteStore
 from jumar.stores.sqlite.tables import SQL
 

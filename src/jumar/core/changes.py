@@ -19,6 +19,7 @@ from jumar.core.records import (
     EventRecord,
     Failure,
     RequestRecord,
+    RunExport,
     RunRecord,
     Usage,
 )
@@ -151,6 +152,10 @@ class Claim(Struct, frozen=True, kw_only=True):
     `reopens` are changes of calls that a FAILED run failed with; they were made from the run as it stood under
     `epoch`, and the claim is refused where that is no longer its epoch.
 
+    A claim of a run whose lease had run out counts a crash of its process (`RunRecord.crashes`): one more, or the first
+    where the run has recorded a new call since the last; with `resumes` none is counted and the count begins anew.
+    `workspace` moves the run to other files, with the paths that its calls hold there.
+
     A claim with an `intent` begins a rollback: it was planned from the run as it stood at `version`, which is guarded
     too, and it takes `holds`.
     """
@@ -167,6 +172,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     version: int | None = None
     intent: bytes | None = None
     holds: tuple[Hold, ...] = ()
+    workspace: str | None = None
 
 
 class Advance(Struct, frozen=True, kw_only=True):
@@ -257,7 +263,65 @@ class Order(Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-Change: TypeAlias = Create | Fork | Claim | Advance | Renew | Answer | Order
+class Adopt(Struct, frozen=True, kw_only=True):
+    """Take a run over from another store, with all it has there: every row of `export` as it is, but for the number
+    of the run.  `moving.adoption` makes it of what was exported: the run is CANCELLED with the error type `ARRIVING`
+    and has no lease, and nobody goes on with it here before `Arrive`.
+
+    Refused with Guard.EXISTS where this store has the run, or another run of it holds one of its names in the whole
+    store.  One that is `ARRIVING` here is replaced, with every row of it, unless it stands further (by epoch, then
+    version, then answers) than this one; one that has `MOVED` away where this one's epoch is higher; else both are
+    refused with Guard.VERSION.
+    """
+
+    export: RunExport
+
+
+class Arrive(Struct, frozen=True, kw_only=True):
+    """An adopted run becomes what it was in the store it came from, without a lease; what was RUNNING there is RUNNING
+    under nobody, so that whoever claims it takes it over.
+
+    It is guarded by what was adopted: `ARRIVING`, and `epoch`, `version`, `answers` and `control` as they are here,
+    else Guard.VERSION.  The epoch rises by one unless the status is COMPLETED or CANCELLED, so that the run is ahead of
+    whatever it left behind.
+    """
+
+    run_id: str
+    epoch: int
+    version: int
+    answers: int
+    control: Control
+    status: Status
+    wake_at: int | None
+    waiting_on: str | None
+    error_class: ErrorClass | None
+    error_type: str | None
+    error_message: str | None
+    at: int
+
+
+class Depart(Struct, frozen=True, kw_only=True):
+    """A run goes on in another store: here it is CANCELLED with the error type `MOVED`, and `message` says where it is
+    and what it was (`moving.departure`).  Its paths are given up and its open requests withdrawn; its names stay.
+
+    It is guarded by all that the copy was made from: no live lease (Guard.HELD), not COMPLETED or CANCELLED
+    (Guard.ENDED), and `epoch`, `version`, `answers` and `control` as they were exported (Guard.VERSION).
+    """
+
+    run_id: str
+    epoch: int
+    version: int
+    answers: int
+    control: Control
+    message: str
+    at: int
+
+
+# Error types of runs that are CANCELLED because they go on elsewhere; no class has a space in its name.
+ARRIVING = "arriving here"
+MOVED = "moved away"
+
+Change: TypeAlias = Create | Fork | Claim | Advance | Renew | Answer | Order | Adopt | Arrive | Depart
 
 
 class Ack(Struct, frozen=True):

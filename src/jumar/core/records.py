@@ -95,6 +95,8 @@ class RunRecord(Struct, frozen=True):
     intent: bytes | None = None  # a rollback that was begun and is not finished; see `core.intents`
     origin: str | None = None  # of a fork: the run whose id the idempotency keys are made of
     forked_from: str | None = None  # and the run it was made from, which keeps its artifacts
+    crashes: int = 0  # how many processes have ended under it since it last recorded a new call
+    crash_seq: int = 0  # the number of its newest call when the last of them was counted
 
 
 class CallRecord(Struct, frozen=True, gc=False):
@@ -222,3 +224,22 @@ class Artifact(Struct, frozen=True):
 
     digest: bytes
     data: bytes
+
+
+class RunExport(Struct, frozen=True):
+    """All that a store keeps of one run, as it stands at one moment: what a copy of it is made of.
+
+    Calls are in the order of their numbers, checkpoints of their versions, requests and events as they came, artifacts
+    (those the run itself has, not those of the run it was made from) by digest, names by scope and key, paths by
+    workspace, path and call.  Names are those that calls of this run hold, and, with `run_no` 0, those of undone
+    actions: within this run, or in the whole store where a call of this run carries the name.
+    """
+
+    run: RunRecord
+    calls: tuple[CallRecord, ...]
+    checkpoints: tuple[CheckpointRecord, ...]
+    requests: tuple[RequestRecord, ...]
+    events: tuple[EventRecord, ...]
+    artifacts: tuple[Artifact, ...]
+    identities: tuple[IdentityRecord, ...]
+    holds: tuple[HoldRecord, ...]

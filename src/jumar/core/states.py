@@ -159,6 +159,8 @@ class EventKind(Label):
     DRIFTED = 28
     FILES_HELD = 29
     UNCAPTURED = 30
+    ARRIVED = 31
+    MOVED_AWAY = 32
 
 
 class Storage(Label):

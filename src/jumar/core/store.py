@@ -20,6 +20,7 @@ from jumar.core.records import (
     IdentityRecord,
     LeaseTime,
     RequestRecord,
+    RunExport,
     RunRecord,
 )
 from jumar.core.states import CallKind, IdentityScope, Status
@@ -59,6 +60,22 @@ class CommitUnknown(Exception):
     """
 
 
+class Watch(Protocol):
+    """Who waits for runs to become due.  It may miss one, so whoever waits also looks from time to time."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until told, `wake` is called, or so many seconds have passed; whether it was told."""
+        ...
+
+    def wake(self) -> None:
+        """End the wait of another thread; or the next one, where nobody waits just now.  Safe in a signal handler."""
+        ...
+
+    def close(self) -> None:
+        """Be told no more."""
+        ...
+
+
 class Store(Protocol):
     """The methods a store has."""
 
@@ -89,6 +106,8 @@ class Store(Protocol):
           `settles` and `frees` are carried out where the run is COMPLETED or CANCELLED, `settles` where the call's
           state allows it; the version stays.
         - Order: the run exists and is not COMPLETED or CANCELLED.
+        - Adopt, Arrive, Depart: as they say themselves.  A run that is ARRIVING or has MOVED (`moving.is_elsewhere`) is
+          not claimed (Guard.ENDED), and no request of it is answered (Guard.ANSWERED), whatever else the change says.
 
         A refused change leaves nothing behind, and the others of the batch stand.  On a database error the batch is
         rolled back and each change commits alone.  With `wait=False` StoreBusy is raised at once where another
@@ -118,10 +137,26 @@ class Store(Protocol):
         """Runs, newest first."""
         ...
 
-    def due(self, wall_ms: int, limit: int) -> list[str]:
-        """Ids of runs that can go on without anybody: QUEUED, WAITING under an order that nobody has obeyed (`control`
-        is not NONE), WAITING for a time that has come, and RUNNING under a lease that has run out, each oldest first
-        and named once."""
+    def due(self, wall_ms: int, limit: int, agents: Sequence[str] | None = None) -> list[str]:
+        """Ids of runs that can go on without anybody: WAITING under an order that nobody has obeyed (`control` is not
+        NONE), WAITING for a time that has come, RUNNING under a lease that has run out, and QUEUED; in this order, so
+        that what has begun comes before what has not, each oldest first and named once; of these `agents` alone where
+        they are given.  A run that somebody is claiming at this moment may be left out."""
+        ...
+
+    def next_due(self, wall_ms: int) -> int | None:
+        """In how many milliseconds at the earliest a run becomes due by time alone: by its `wake_at`, or because its
+        lease runs out unless it is renewed; 0 where one has become due so already, None where nothing will.  QUEUED
+        runs, and orders, do not count."""
+        ...
+
+    def watch(self) -> Watch:
+        """Be told when runs may have become due: QUEUED by a start, an answer or a release, or ordered to stop."""
+        ...
+
+    def export(self, run_id: str) -> RunExport | None:
+        """All there is of a run, read in one transaction; IntegrityError where a row of it is damaged
+        (`moving.check_export`)."""
         ...
 
     def calls(self, run_no: int, since: int = 0) -> list[CallRecord]:

@@ -14,7 +14,19 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from jumar.core.call_states import CALL_STATES, ENDED
-from jumar.core.changes import Ack, Advance, CallChange, Claim, Claimed, Create, Ending, Guard, Renew
+from jumar.core.changes import (
+    ARRIVING,
+    MOVED,
+    Ack,
+    Advance,
+    CallChange,
+    Claim,
+    Claimed,
+    Create,
+    Ending,
+    Guard,
+    Renew,
+)
 from jumar.core.checksums import checkpoint_checksum
 from jumar.core.phases import FINAL, PHASES, STATUSES
 from jumar.core.records import (
@@ -110,8 +122,10 @@ def created(new: Create, run_no: int, now: LeaseTime) -> RunRows:
 def claimed(run: RunRows, claim: Claim, now: LeaseTime, held: Taken) -> Claimed:
     """Take the run's lease."""
     before = run.record
-    if _is_live(before, now):
+    if is_live(before, now):
         raise Refused(Guard.HELD, "another owner holds the run")
+    if before.status is Status.CANCELLED and before.error_type in (ARRIVING, MOVED):
+        raise Refused(Guard.ENDED, "the run is in another store")
     if before.status in FINAL and not claim.statuses >> before.status & 1:
         raise Refused(Guard.ENDED, "the run has ended")
     if claim.epoch is not None and claim.epoch != before.epoch:
@@ -144,6 +158,9 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime, held: Taken) -> Claimed:
         error_message=None,
         failed_calls=(),
         updated_at=claim.at,
+        workspace=before.workspace if claim.workspace is None else claim.workspace,
+        crashes=0 if claim.resumes else _crashes(run),
+        crash_seq=before.crash_seq if before.owner is None else max(run.calls, default=0),
     )
     taken_over = before.owner is not None
     run.tell(EventKind.TAKEN_OVER if taken_over else EventKind.CLAIMED, claim.at, None, epoch)
@@ -162,6 +179,14 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime, held: Taken) -> Claimed:
     return Claimed(run.record, taken_over, len(marked))
 
 
+def _crashes(run: RunRows) -> int:
+    """How many processes have ended under the run since it last recorded a new call, with the one that held it now."""
+    before = run.record
+    if before.owner is None:
+        return before.crashes
+    return 1 if max(run.calls, default=0) > before.crash_seq else before.crashes + 1
+
+
 def _left_behind(call: CallRecord, phase: Phase, epoch: int) -> CallRecord | None:
     """The call as uncertain, where a driver that is gone may have made it."""
     if call.state is CallState.STARTED and call.epoch < epoch:
@@ -172,7 +197,7 @@ def _left_behind(call: CallRecord, phase: Phase, epoch: int) -> CallRecord | Non
     return None
 
 
-def _is_live(run: RunRecord, now: LeaseTime) -> bool:
+def is_live(run: RunRecord, now: LeaseTime) -> bool:
     return run.owner is not None and run.boot == now.boot and run.lease_until > now.ms
 
 
@@ -180,7 +205,7 @@ def check_lease(run: RunRecord, change: Advance | Renew, now: LeaseTime) -> None
     """RUNNING under this owner and epoch, with a live lease."""
     if run.owner != change.owner or run.epoch != change.epoch or run.status is not Status.RUNNING:
         raise Refused(Guard.LEASE, "the run is not this owner's under this epoch")
-    if not _is_live(run, now):
+    if not is_live(run, now):
         raise Refused(Guard.LEASE, "the lease ran out")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jumar.core.call_states import CALL_STATES
-from jumar.core.changes import Ack, Answer, Guard, Order
+from jumar.core.changes import ARRIVING, MOVED, Ack, Answer, Guard, Order
 from jumar.core.phases import FINAL
 from jumar.core.states import EventKind, Status, Verdict
 from jumar.testing.conformance_rules import RunRows, change_call
@@ -21,6 +21,8 @@ def answered(run: RunRows, answer: Answer, taken: Taken) -> Ack:
     place, before = places[0], run.record
     if answer.epoch is not None and answer.epoch != before.epoch:
         raise Refused(Guard.ANSWERED, "the attempt was made under another epoch")
+    if before.status is Status.CANCELLED and before.error_type in (ARRIVING, MOVED):
+        raise Refused(Guard.ANSWERED, "the run is in another store")
     asked = run.requests[place]
     run.requests[place] = replace(
         asked,

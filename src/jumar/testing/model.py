@@ -11,19 +11,22 @@ It keeps everything in memory, is used by one thread at a time, and takes its cl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from jumar.core.call_states import ENDED
 from jumar.core.changes import (
     Ack,
+    Adopt,
     Advance,
     Answer,
+    Arrive,
     Change,
     Claim,
     Claimed,
     Create,
+    Depart,
     Fork,
     Guard,
     Order,
@@ -34,6 +37,7 @@ from jumar.core.changes import (
 from jumar.core.checksums import call_agrees, checkpoint_agrees
 from jumar.core.codec import digest as digest_of
 from jumar.core.intents import intent_of
+from jumar.core.moving import check_export
 from jumar.core.phases import FINAL
 from jumar.core.records import (
     CallRecord,
@@ -43,11 +47,14 @@ from jumar.core.records import (
     IdentityRecord,
     LeaseTime,
     RequestRecord,
+    RunExport,
     RunRecord,
 )
 from jumar.core.states import CallKind, CallState, Control, IdentityScope, RequestKind, Status
-from jumar.core.store import Finding, Inspection, RunFilter
+from jumar.core.store import Finding, Inspection, RunFilter, Watch
 from jumar.errors import IntegrityError, StoreError, StoreUnavailable
+from jumar.stores.sqlite.landed import moved
+from jumar.stores.watching import Watching
 from jumar.testing.conformance_rules import (
     RunRows,
     advanced,
@@ -58,10 +65,12 @@ from jumar.testing.conformance_rules import (
     was_created_by,
 )
 from jumar.testing.conformance_rules_forking import forked, was_forked_by
+from jumar.testing.conformance_rules_moving import adopted, arrived, departed, exported
 from jumar.testing.conformance_rules_operators import answered, ordered
 from jumar.testing.conformance_rules_taking import Refused, Taken, overlapping
 
 T = TypeVar("T")
+_OfOneRun: TypeAlias = Claim | Advance | Renew | Answer | Order | Arrive | Depart
 
 
 class ModelStore:
@@ -71,6 +80,7 @@ class ModelStore:
         self._clock = clock
         self._runs: list[RunRows] = []
         self._taken = Taken()
+        self._watching = Watching()
         self._closed = False
 
     # --- Writing. ---
@@ -78,7 +88,9 @@ class ModelStore:
     def write(self, changes: Sequence[Change], *, wait: bool = True) -> list[Outcome | Exception]:
         """See `Store.write`."""
         self._open()
-        return [self._answer_to(change) for change in changes]
+        answers = [self._answer_to(change) for change in changes]
+        self._watching.tell(changes, answers)
+        return answers
 
     def _answer_to(self, change: Change) -> Outcome | Exception:
         if not fits(change):
@@ -87,6 +99,8 @@ class ModelStore:
             return self._create(change)
         if isinstance(change, Fork):
             return self._fork(change)
+        if isinstance(change, Adopt):
+            return self._adopt(change)
         run = self._find(change)
         if run is None:
             # A request is looked up before its run is.
@@ -103,15 +117,18 @@ class ModelStore:
         self._taken = taken
         return outcome
 
-    def _find(self, change: Claim | Advance | Renew | Answer | Order) -> RunRows | None:
-        if isinstance(change, (Claim, Order)):
-            return next((run for run in self._runs if run.record.run_id == change.run_id), None)
+    def _find(self, change: _OfOneRun) -> RunRows | None:
+        if isinstance(change, (Claim, Order, Arrive, Depart)):
+            return self._called(change.run_id)
         return self._numbered(change.run_no)
+
+    def _called(self, run_id: str) -> RunRows | None:
+        return next((run for run in self._runs if run.record.run_id == run_id), None)
 
     def _numbered(self, run_no: int) -> RunRows | None:
         return next((run for run in self._runs if run.record.run_no == run_no), None)
 
-    def _applied(self, run: RunRows, change: Claim | Advance | Renew | Answer | Order, taken: Taken) -> Outcome:
+    def _applied(self, run: RunRows, change: _OfOneRun, taken: Taken) -> Outcome:
         now = self._clock()
         if isinstance(change, Claim):
             return claimed(run, change, now, taken)
@@ -124,6 +141,10 @@ class ModelStore:
             return run.ack()
         if isinstance(change, Order):
             return ordered(run, change)
+        if isinstance(change, Arrive):
+            return arrived(run, change)
+        if isinstance(change, Depart):
+            return departed(run, change, now, taken)
         return answered(run, change, taken)
 
     def _create(self, new: Create) -> Outcome:
@@ -148,6 +169,21 @@ class ModelStore:
         self._taken = taken
         return run.ack()
 
+    def _adopt(self, adopt: Adopt) -> Outcome:
+        before = self._called(adopt.export.run.run_id)
+        there = None if before is None else before.record
+        taken = self._taken.copy()
+        try:
+            run = adopted(adopt.export, len(self._runs) + 1 if there is None else there.run_no, taken, there)
+        except Refused as refused:
+            return Refusal(refused.guard, str(refused), there)
+        if before is None:
+            self._runs.append(run)
+        else:
+            self._runs[self._runs.index(before)] = run
+        self._taken = taken
+        return run.ack()
+
     # --- Looking. ---
 
     def read_back(self, change: Change) -> Outcome | None:
@@ -163,6 +199,9 @@ class ModelStore:
             ours = source is not None and was_forked_by(self.run(change.run_id), source.record, change)
             number = next((run.record.run_no for run in self._runs if run.record.run_id == change.run_id), 0)
             return Ack(number, change.version + 1, 0) if ours else None
+        if isinstance(change, (Adopt, Arrive, Depart)):
+            run = self._called(change.export.run.run_id if isinstance(change, Adopt) else change.run_id)
+            return moved(None if run is None else run.record, change)
         run = self._find(change)
         if run is None:
             return None if isinstance(change, Claim) else Refusal(Guard.NOT_FOUND, "there is no such run")
@@ -210,12 +249,11 @@ class ModelStore:
         ]
         return sorted(found, key=lambda run: run.run_id, reverse=True)[: which.limit]
 
-    def due(self, wall_ms: int, limit: int) -> list[str]:
+    def due(self, wall_ms: int, limit: int, agents: Sequence[str] | None = None) -> list[str]:
         """See `Store.due`."""
         self._open()
         now = self._clock()
         runs = sorted((run.record for run in self._runs), key=lambda run: run.run_id)
-        queued = [run for run in runs if run.status is Status.QUEUED]
         waiting = [run for run in runs if run.status is Status.WAITING]
         ordered_to_stop = [run for run in waiting if run.control is not Control.NONE]
         come = [
@@ -224,8 +262,25 @@ class ModelStore:
             if run.control is Control.NONE and run.wake_at is not None and run.wake_at <= wall_ms
         ]
         running = [run for run in runs if run.status is Status.RUNNING]
-        expired = [run for run in running if run.boot != now.boot or run.lease_until <= now.ms]
-        return [run.run_id for run in queued + ordered_to_stop + come + expired][:limit]
+        expired = [run for run in running if _time_left(run, now) == 0]
+        queued = [run for run in runs if run.status is Status.QUEUED]
+        due = ordered_to_stop + come + expired + queued
+        return [run.run_id for run in due if agents is None or run.agent in agents][:limit]
+
+    def next_due(self, wall_ms: int) -> int | None:
+        """See `Store.next_due`."""
+        self._open()
+        now = self._clock()
+        runs = [run.record for run in self._runs]
+        timers = [run.wake_at for run in runs if run.status is Status.WAITING and run.wake_at is not None]
+        left = [max(0, wake_at - wall_ms) for wake_at in timers]
+        left += [_time_left(run, now) for run in runs if run.status is Status.RUNNING]
+        return min(left, default=None)
+
+    def watch(self) -> Watch:
+        """See `Store.watch`."""
+        self._open()
+        return self._watching.watch()
 
     def calls(self, run_no: int, since: int = 0) -> list[CallRecord]:
         """See `Store.calls`."""
@@ -302,6 +357,12 @@ class ModelStore:
         """See `Store.events`."""
         return self._of(run_no, lambda run: list(run.events), [])
 
+    def export(self, run_id: str) -> RunExport | None:
+        """See `Store.export`."""
+        self._open()
+        run = self._called(run_id)
+        return None if run is None else check_export(exported(run, self._taken))
+
     def inspect(self) -> Inspection:
         """See `Store.inspect`."""
         self._open()
@@ -366,3 +427,8 @@ class ModelStore:
         self._open()
         run = self._numbered(run_no)
         return otherwise if run is None else look(run)
+
+
+def _time_left(run: RunRecord, now: LeaseTime) -> int:
+    """For how many milliseconds the lease of a RUNNING run is still live."""
+    return max(0, run.lease_until - now.ms) if run.owner is not None and run.boot == now.boot else 0

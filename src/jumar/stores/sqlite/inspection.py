@@ -15,7 +15,7 @@ from jumar.core.states import IdentityScope
 from jumar.core.store import Finding, Inspection
 from jumar.errors import IntegrityError
 from jumar.stores.packing import unpack
-from jumar.stores.sqlite.rows import call_record, checkpoint_record, request_record, run_record
+from jumar.stores.rows import call_record, checkpoint_record, request_record, run_record
 from jumar.stores.sqlite.tables import SQL, run_by_id
 
 _MOST_LINES = 100  # of SQLite's own findings

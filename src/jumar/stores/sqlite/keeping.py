@@ -11,7 +11,7 @@ import sqlite3
 from jumar.core.checksums import checkpoint_agrees
 from jumar.core.records import CheckpointRecord
 from jumar.errors import IntegrityError
-from jumar.stores.sqlite.rows import Row, checkpoint_record, checkpoint_row
+from jumar.stores.rows import Row, checkpoint_record, checkpoint_row
 from jumar.stores.sqlite.tables import SQL
 
 

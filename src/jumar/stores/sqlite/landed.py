@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import sqlite3
 
+from msgspec.structs import replace
+
 from jumar.core.changes import (
+    MOVED,
     Ack,
+    Adopt,
     Advance,
     Answer,
+    Arrive,
     Change,
     Claim,
     Claimed,
     Create,
+    Depart,
     Fork,
     Guard,
     Order,
@@ -22,6 +28,7 @@ from jumar.core.changes import (
     Refusal,
     Renew,
 )
+from jumar.core.moving import epoch_after
 from jumar.core.records import RunRecord
 from jumar.core.states import CallState
 from jumar.stores.sqlite.tables import SQL, run_by_id, run_by_no
@@ -38,6 +45,10 @@ def landed(connection: sqlite3.Connection, change: Change) -> Outcome | None:
         return None if run is None or run.owner != change.owner else Claimed(run, True, 0)
     if isinstance(change, Order):
         return _order(connection, change)
+    if isinstance(change, (Adopt, Arrive, Depart)):
+        return moved(
+            run_by_id(connection, change.run_id if not isinstance(change, Adopt) else change.export.run.run_id), change
+        )
     run = run_by_no(connection, change.run_no)
     if run is None:
         return Refusal(Guard.NOT_FOUND, f"there is no run number {change.run_no}")
@@ -98,3 +109,21 @@ def _is_awaiting(connection: sqlite3.Connection, run_no: int, seq: int) -> bool:
 
 def _ack(run: RunRecord, version: int, taken: tuple[int, ...] = ()) -> Ack:
     return Ack(run.run_no, version, run.epoch, run.control, run.answers, taken)
+
+
+def moved(run: RunRecord | None, change: Adopt | Arrive | Depart) -> Outcome | None:
+    """Whether the run stands as the change would have left it."""
+    if run is None:
+        return None
+    if isinstance(change, Depart):
+        return _ack(run, run.version) if (run.error_type, run.error_message) == (MOVED, change.message) else None
+    if isinstance(change, Adopt):
+        new = replace(change.export.run, run_no=run.run_no)
+        return _ack(run, run.version) if run == new else None
+    arrived = (run.status, run.epoch, run.version, run.error_type) == (
+        change.status,
+        epoch_after(change),
+        change.version,
+        change.error_type,
+    )
+    return _ack(run, run.version) if arrived else None

@@ -17,7 +17,13 @@ UPDATE run
 SET owner = :owner, epoch = epoch + 1, boot = :boot, lease_until = :lease_until, status = 1, wake_at = NULL,
     waiting_on = NULL, error_class = NULL, error_type = NULL, error_message = NULL, failed_calls = NULL,
     control = CASE WHEN (1 << status) & :final <> 0 OR (:resumes AND control = 1) THEN 0 ELSE control END,
-    intent = coalesce(:intent, intent), updated_at = :at
+    intent = coalesce(:intent, intent), workspace = coalesce(:workspace, workspace),
+    crashes = CASE WHEN :resumes THEN 0 WHEN owner IS NULL THEN crashes
+                   WHEN crash_seq < (SELECT coalesce(max(seq), 0) FROM call WHERE call.run_no = run.run_no) THEN 1
+                   ELSE crashes + 1 END,
+    crash_seq = CASE WHEN owner IS NULL THEN crash_seq
+                     ELSE (SELECT coalesce(max(seq), 0) FROM call WHERE call.run_no = run.run_no) END,
+    updated_at = :at
 WHERE run_id = :run_id
   AND (1 << status) & :statuses <> 0
   AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
@@ -25,6 +31,7 @@ WHERE run_id = :run_id
   AND (:epoch IS NULL OR epoch = :epoch)
   AND (:version IS NULL OR version = :version)
   AND (:intent IS NULL OR intent IS NULL)
+  AND (status <> 6 OR coalesce(error_type, '') NOT IN ('arriving here', 'moved away'))
 RETURNING run_no;
 
 -- name: calls_uncertain
@@ -127,6 +134,9 @@ ON CONFLICT (workspace, path, run_no, call_seq) DO NOTHING;
 -- name: hold_drop
 DELETE FROM hold WHERE run_no = ? AND call_seq = ?;
 
+-- name: holds_moved
+UPDATE OR REPLACE hold SET workspace = ? WHERE run_no = ?;
+
 -- name: holds_of_workspace
 SELECT hold.workspace, path, hold.run_no, run_id, call_seq
 FROM hold JOIN run ON run.run_no = hold.run_no WHERE hold.workspace = ?;
@@ -193,6 +203,7 @@ SET verdict = :verdict, value = :value, answered_by = :by, note = :note, answere
 WHERE request_id = :request_id AND run_no = :run_no
   AND (verdict IS NULL OR (verdict = 1 AND :epoch IS NOT NULL))
   AND (:epoch IS NULL OR :epoch = (SELECT epoch FROM run WHERE run_no = :run_no))
+  AND NOT EXISTS (SELECT 1 FROM run WHERE run_no = :run_no AND status = 6 AND error_type IN ('arriving here', 'moved away'))
 RETURNING call_seq;
 
 -- name: run_answered
@@ -241,13 +252,13 @@ INSERT INTO event (run_no, kind, at, call_seq, epoch, detail) VALUES (?, ?, ?, ?
 -- name: run_by_id
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from, crashes, crash_seq
 FROM run WHERE run_id = ?;
 
 -- name: run_by_no
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from, crashes, crash_seq
 FROM run WHERE run_no = ?;
 
 -- name: run_newest
@@ -259,40 +270,60 @@ SELECT run_id FROM run WHERE reversed_id >= :first AND reversed_id < :beyond ORD
 -- name: runs
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from, crashes, crash_seq
 FROM run WHERE run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_status
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from, crashes, crash_seq
 FROM run WHERE status = :status AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_agent
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from, crashes, crash_seq
 FROM run WHERE agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: runs_of_status_and_agent
 SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch, boot, lease_until, control,
        answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type, error_message, created_at, updated_at,
-       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from
+       failed_calls, ordered_by, order_note, line, workspace, intent, origin, forked_from, crashes, crash_seq
 FROM run WHERE status = :status AND agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
--- name: due_queued
-SELECT run_id FROM run WHERE status = 0 ORDER BY run_id LIMIT :limit;
-
 -- name: due_ordered
-SELECT run_id FROM run INDEXED BY run_ordered WHERE status = 2 AND control <> 0 ORDER BY run_id LIMIT :limit;
+SELECT run_id FROM run INDEXED BY run_ordered
+WHERE status = 2 AND control <> 0 AND (:agents IS NULL OR agent IN (SELECT value FROM json_each(:agents)))
+ORDER BY run_id LIMIT :limit;
 
 -- name: due_waiting
-SELECT run_id FROM run WHERE wake_at IS NOT NULL AND wake_at <= :wall AND +status = 2 ORDER BY wake_at, run_id LIMIT :limit;
+SELECT run_id FROM run
+WHERE wake_at IS NOT NULL AND wake_at <= :wall AND +status = 2
+  AND (:agents IS NULL OR +agent IN (SELECT value FROM json_each(:agents)))
+ORDER BY wake_at, run_id LIMIT :limit;
 
 -- name: due_expired
 SELECT run_id FROM run
 WHERE status = 1 AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
+  AND (:agents IS NULL OR +agent IN (SELECT value FROM json_each(:agents)))
 ORDER BY run_id LIMIT :limit;
+
+-- name: due_queued
+SELECT run_id FROM run WHERE status = 0
+  AND (:agents IS NULL OR agent IN (SELECT value FROM json_each(:agents)))
+ORDER BY run_id LIMIT :limit;
+
+-- name: due_queued_of_agent
+SELECT run_id FROM run WHERE status = 0 AND agent = :agent ORDER BY run_id LIMIT :limit;
+
+-- name: next_wake
+SELECT wake_at FROM run WHERE wake_at IS NOT NULL AND +status = 2 ORDER BY wake_at LIMIT 1;
+
+-- name: next_lapse
+SELECT min(CASE WHEN owner IS NULL OR boot <> :boot THEN 0 ELSE lease_until END) FROM run WHERE status = 1;
+
+-- name: data_version
+PRAGMA data_version;
 
 -- name: calls
 SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, args_digest, args,
@@ -398,3 +429,85 @@ LEFT JOIN run ON run.run_no = hold.run_no
 LEFT JOIN call ON call.run_no = hold.run_no AND call.seq = call_seq
 WHERE (hold.workspace, path, hold.run_no, call_seq) > (?, ?, ?, ?)
 ORDER BY hold.workspace, path, hold.run_no, call_seq LIMIT 500;
+
+-- name: artifacts_of_run
+SELECT digest, packing, data FROM artifact WHERE run_no = ? ORDER BY digest;
+
+-- name: identities_of_run
+SELECT CASE scope_run WHEN 0 THEN 1 ELSE 0 END AS scope, key, run_no, CASE run_no WHEN 0 THEN '' ELSE :run_id END, call_seq,
+       args_digest, undone
+FROM identity WHERE run_no = :run_no
+UNION
+SELECT 0, key, 0, '', call_seq, args_digest, undone FROM identity WHERE scope_run = :run_no AND run_no = 0
+UNION
+SELECT 1, identity.key, 0, '', identity.call_seq, identity.args_digest, identity.undone
+FROM call JOIN identity ON identity.scope_run = 0 AND identity.key = call.identity AND identity.run_no = 0
+WHERE call.run_no = :run_no AND identity_scope = 1
+ORDER BY scope, key;
+
+-- name: holds_of_run
+SELECT workspace, path, run_no, :run_id, call_seq FROM hold WHERE run_no = :run_no ORDER BY workspace, path, call_seq;
+
+-- name: run_adopt
+INSERT INTO run (run_no, reversed_id, run_id, agent, agent_version, task, status, phase, step, version, generation, owner, epoch,
+                 boot, lease_until, control, answers, wake_at, waiting_on, input_digest, output_digest, error_class, error_type,
+                 error_message, created_at, updated_at, failed_calls, ordered_by, order_note, line, workspace, intent, origin,
+                 forked_from, crashes, crash_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+RETURNING run_no;
+
+-- name: forget_run
+DELETE FROM run WHERE run_no = :run_no;
+
+-- name: forget_calls
+DELETE FROM call WHERE run_no = :run_no;
+
+-- name: forget_artifacts
+DELETE FROM artifact WHERE run_no = :run_no;
+
+-- name: forget_checkpoints
+DELETE FROM checkpoint WHERE run_no = :run_no;
+
+-- name: forget_requests
+DELETE FROM request WHERE run_no = :run_no;
+
+-- name: forget_events
+DELETE FROM event WHERE run_no = :run_no;
+
+-- name: forget_names
+DELETE FROM identity WHERE run_no = :run_no OR scope_run = :run_no;
+
+-- name: forget_holds
+DELETE FROM hold WHERE run_no = :run_no;
+
+-- name: request_adopt
+INSERT INTO request (run_no, request_id, call_seq, call_id, attempt, kind, created_at, verdict, value, answered_by, note,
+                     answered_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: identity_adopt
+INSERT INTO identity (scope_run, key, run_no, call_seq, args_digest, undone) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope_run, key) DO UPDATE
+SET run_no = excluded.run_no, call_seq = excluded.call_seq, args_digest = excluded.args_digest,
+    undone = max(undone, excluded.undone)
+WHERE run_no = 0 AND (excluded.run_no = 0 OR undone <= excluded.undone)
+RETURNING identity_no;
+
+-- name: run_arrive
+UPDATE run
+SET status = :status, epoch = :epoch_after, wake_at = :wake_at, waiting_on = :waiting_on, error_class = :error_class,
+    error_type = :error_type, error_message = :error_message
+WHERE run_id = :run_id AND status = 6 AND error_type = 'arriving here'
+  AND epoch = :epoch AND version = :version AND answers = :answers AND control = :control
+RETURNING run_no;
+
+-- name: run_depart
+UPDATE run
+SET status = 6, owner = NULL, lease_until = 0, wake_at = NULL, waiting_on = NULL, error_class = NULL, error_type = 'moved away',
+    error_message = :message, updated_at = :at
+WHERE run_id = :run_id AND (1 << status) & :final = 0 AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
+  AND epoch = :epoch AND version = :version AND answers = :answers AND control = :control
+RETURNING run_no;
+
+-- name: requests_withdraw
+UPDATE request SET verdict = 5, answered_at = :at WHERE run_no = :run_no AND verdict IS NULL;

@@ -14,6 +14,8 @@ from hashlib import sha256
 from threading import RLock
 from typing import TypeVar
 
+from msgspec import json
+
 from jumar import errors
 from jumar.core.changes import Change, Outcome
 from jumar.core.checksums import checkpoint_agrees
@@ -26,22 +28,25 @@ from jumar.core.records import (
     IdentityRecord,
     LeaseTime,
     RequestRecord,
+    RunExport,
     RunRecord,
 )
 from jumar.core.states import CallKind, IdentityScope, mask
-from jumar.core.store import CommitUnknown, Inspection, RunFilter
+from jumar.core.store import CommitUnknown, Inspection, RunFilter, Watch
 from jumar.database import forks
 from jumar.database.failures import is_busy, primary_code, translated
 from jumar.stores.clock import lease_now
 from jumar.stores.packing import unpack
+from jumar.stores.rows import Row, call_record, event_record, listed_checkpoint, request_record, run_record
+from jumar.stores.sqlite import moving
 from jumar.stores.sqlite.connection import MEMORY, connect, migrate, patiently
 from jumar.stores.sqlite.holds import overlapping
 from jumar.stores.sqlite.inspection import inspect
 from jumar.stores.sqlite.landed import landed
 from jumar.stores.sqlite.names import holder
-from jumar.stores.sqlite.rows import Row, call_record, event_record, listed_checkpoint, request_record, run_record
 from jumar.stores.sqlite.tables import SQL, Undo, run_by_id
 from jumar.stores.sqlite.writes import apply
+from jumar.stores.watching import Watching
 
 T = TypeVar("T")
 
@@ -65,6 +70,7 @@ class SQLiteStore:
         except BaseException:
             self._writer.close()
             raise
+        self._watching = Watching(None if path == MEMORY else self._version)
         self._file = None if path == MEMORY else forks.file_id(path)
         forks.watch(self, SQLiteStore._forked)
 
@@ -76,6 +82,11 @@ class SQLiteStore:
 
     def write(self, changes: Sequence[Change], *, wait: bool = True) -> list[Outcome | Exception]:
         """See `Store.write`."""
+        answers = self._written(changes, wait)
+        self._watching.tell(changes, answers)
+        return answers
+
+    def _written(self, changes: Sequence[Change], wait: bool) -> list[Outcome | Exception]:
         with self._writing:
             try:
                 return self._transaction(changes, wait)
@@ -184,14 +195,35 @@ class SQLiteStore:
         }
         return self._read(lambda reader: [run_record(row) for row in reader.execute(SQL[name], values)])
 
-    def due(self, wall_ms: int, limit: int) -> list[str]:
+    def due(self, wall_ms: int, limit: int, agents: Sequence[str] | None = None) -> list[str]:
         """See `Store.due`."""
         now = self.now()
-        values = {"wall": wall_ms, "boot": now.boot, "now": now.ms, "limit": limit}
+        known = None if agents is None else json.encode(list(agents)).decode()
+        values = {"wall": wall_ms, "boot": now.boot, "now": now.ms, "limit": limit, "agents": known}
         names = ("due_queued", "due_ordered", "due_waiting", "due_expired")
         rows = self._read(lambda reader: [row for name in names for row in reader.execute(SQL[name], values)])
         # One may be due by its order and by its time, or have moved on between the statements.
         return list(dict.fromkeys(row[0] for row in rows))[:limit]
+
+    def next_due(self, wall_ms: int) -> int | None:
+        """See `Store.next_due`."""
+        now = self.now()
+        values = {"wall": wall_ms, "boot": now.boot, "now": now.ms}
+        found: int | None = self._read(lambda reader: reader.execute(SQL["due_next"], values).fetchone())[0]
+        return found
+
+    def watch(self) -> Watch:
+        """See `Store.watch`."""
+        return self._watching.watch()
+
+    def _version(self) -> int:
+        """A number that changes with every commit of another connection."""
+        number: int = self._read(lambda reader: reader.execute("PRAGMA data_version").fetchone())[0]
+        return number
+
+    def export(self, run_id: str) -> RunExport | None:
+        """See `Store.export`."""
+        return self._read(lambda reader: moving.export(reader, run_id))
 
     def calls(self, run_no: int, since: int = 0) -> list[CallRecord]:
         """See `Store.calls`."""

@@ -11,7 +11,7 @@ from jumar.core.records import RunRecord
 from jumar.core.states import CallState, EventKind
 from jumar.database.queries import named_statements
 from jumar.stores.packing import pack
-from jumar.stores.sqlite.rows import run_record, usage_bytes
+from jumar.stores.rows import run_record, usage_bytes
 
 SQL = named_statements("jumar.stores.sqlite")
 

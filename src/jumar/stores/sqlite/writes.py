@@ -15,12 +15,15 @@ from msgspec.structs import replace
 from jumar.core.call_states import STATE_FIRST
 from jumar.core.changes import (
     Ack,
+    Adopt,
     Advance,
     Answer,
+    Arrive,
     Change,
     Claim,
     Claimed,
     Create,
+    Depart,
     Ending,
     Fork,
     Guard,
@@ -31,11 +34,12 @@ from jumar.core.changes import (
 )
 from jumar.core.checksums import sealed
 from jumar.core.phases import FINAL, PHASE_BEFORE, STATUS_BEFORE
-from jumar.core.records import RunRecord
-from jumar.core.states import CallState, Control, EventKind, Phase, Status, mask
+from jumar.core.records import LeaseTime, RunRecord
+from jumar.core.states import CallState, EventKind, Phase, Status, mask
 from jumar.stores.clock import BOOT, lease_ms
-from jumar.stores.sqlite import forking, holds, keeping, operators, taking
-from jumar.stores.sqlite.rows import call_row, is_plain, numbers_text, plain_call_row
+from jumar.stores.refusals import advance_refused, claim_refused
+from jumar.stores.rows import call_row, is_plain, numbers_text, plain_call_row
+from jumar.stores.sqlite import forking, holds, keeping, moving, operators, taking
 from jumar.stores.sqlite.tables import SQL, Undo, artifact, call_change, event, run_by_id, run_by_no
 
 _ADVANCE = SQL["run_advance"]
@@ -64,6 +68,8 @@ def apply(connection: sqlite3.Connection, change: Change) -> Outcome:
         return operators.order(connection, change)
     if isinstance(change, Fork):
         return forking.fork(connection, change)
+    if isinstance(change, (Adopt, Arrive, Depart)):
+        return moving.apply(connection, change)
     raise TypeError(f"{type(change).__name__} is no change")
 
 
@@ -115,14 +121,17 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
             "epoch": claim.epoch,
             "version": claim.version,
             "intent": claim.intent,
+            "workspace": claim.workspace,
             "final": _FINAL,
             "at": claim.at,
         },
     ).fetchone()
     if row is None:
-        return _claim_refused(before, now, claim)
+        return claim_refused(before, LeaseTime(BOOT, now), claim)
     run = run_by_id(connection, claim.run_id)
     assert run is not None
+    if claim.workspace is not None and claim.workspace != before.workspace:
+        connection.execute(SQL["holds_moved"], (claim.workspace, run.run_no))
     marked = _mark(connection, run)
     taken_over = before.owner is not None
     event(connection, run.run_no, EventKind.TAKEN_OVER if taken_over else EventKind.CLAIMED, claim.at, epoch=run.epoch)
@@ -153,24 +162,6 @@ def _mark(connection: sqlite3.Connection, run: RunRecord) -> list[Any]:
     return sorted(marked)
 
 
-def _claim_refused(run: RunRecord, now: int, claim: Claim) -> Refusal:
-    if run.owner is not None and run.boot == BOOT and run.lease_until > now:
-        left = (run.lease_until - now) / 1000
-        return Refusal(Guard.HELD, f"run {run.run_id} is held by {run.owner} for another {left:.1f} s", run)
-    if run.status in FINAL and not claim.statuses >> run.status & 1:
-        return Refusal(Guard.ENDED, f"run {run.run_id} is {run.status.label}", run)
-    if claim.epoch is not None and run.epoch != claim.epoch:
-        return Refusal(Guard.VERSION, f"run {run.run_id} was claimed meanwhile (epoch {run.epoch})", run)
-    if claim.version is not None and run.version != claim.version:
-        return Refusal(Guard.VERSION, f"run {run.run_id} has gone on meanwhile (version {run.version})", run)
-    if claim.intent is not None and run.intent is not None:
-        return Refusal(Guard.TRANSITION, f"run {run.run_id} is in the middle of a rollback already", run)
-    is_due = run.control is not Control.NONE or (run.wake_at is not None and run.wake_at <= claim.at)
-    if run.status is Status.WAITING and not claim.early and not is_due:
-        return Refusal(Guard.NOT_DUE, f"run {run.run_id} is still waiting", run)
-    return Refusal(Guard.TRANSITION, f"run {run.run_id} is {run.status.label} and cannot be claimed so", run)
-
-
 def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
     now = lease_ms()
     if advance.head is not None or advance.settles:
@@ -180,7 +171,7 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
     else:
         row = _leave(connection, advance, advance.ending, now)
     if row is None:
-        return _advance_refused(connection, advance, now)
+        return advance_refused(run_by_no(connection, advance.run_no), LeaseTime(BOOT, now), advance)
     version = advance.version + 1
     run_no = advance.run_no
     gives_or_takes = advance.takes or advance.holds or advance.frees or advance.drops
@@ -313,34 +304,6 @@ def _nothing_open(connection: sqlite3.Connection, run_no: int, status: Status) -
         if state == CallState.STARTED or status is Status.COMPLETED:
             name = CallState(state).label
             raise Undo(Refusal(Guard.TRANSITION, f"call {call_id} is {name}, so the run cannot become {status.label}"))
-
-
-def _advance_refused(connection: sqlite3.Connection, advance: Advance, now: int) -> Refusal:
-    """Name the guard that an advance met, the most telling one first."""
-    run = run_by_no(connection, advance.run_no)
-    if run is None:
-        return Refusal(Guard.NOT_FOUND, f"there is no run number {advance.run_no}")
-    if run.status in FINAL and run.epoch == advance.epoch:
-        return Refusal(Guard.ENDED, f"run {run.run_id} is {run.status.label}", run)
-    if run.owner != advance.owner or run.epoch != advance.epoch:
-        return Refusal(
-            Guard.LEASE,
-            f"run {run.run_id} has been taken over (epoch {run.epoch}, this process had {advance.epoch})",
-            run,
-        )
-    if run.boot != BOOT or run.lease_until <= now:
-        return Refusal(Guard.LEASE, f"the lease on run {run.run_id} ran out", run)
-    if run.version != advance.version:
-        return Refusal(Guard.VERSION, f"run {run.run_id} is at version {run.version}, not {advance.version}", run)
-    ending = advance.ending
-    if ending is not None and (run.control != advance.control or run.answers != advance.answers):
-        return Refusal(Guard.NEWS, f"run {run.run_id} was given an answer or an order meanwhile", run)
-    after = run.phase.label if ending is None else ending.status.label
-    return Refusal(
-        Guard.TRANSITION,
-        f"run {run.run_id} in phase {run.phase.label} cannot go to {advance.phase.label} ({after})",
-        run,
-    )
 
 
 def _renew(connection: sqlite3.Connection, renew: Renew) -> Outcome:

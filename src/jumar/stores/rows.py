@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from jumar.core.call_states import ENDED
 from jumar.core.checksums import failure_bytes
@@ -61,6 +62,16 @@ def run_record(row: Row) -> RunRecord:
         return RunRecord(*values)
     except (ValueError, TypeError) as error:
         raise IntegrityError(f"the row of run {row[1]} is damaged ({error})") from error
+
+
+def run_row(record: RunRecord) -> list[Any]:
+    """The values of a run's row as a copy takes them over: in the order of the queries, without the number."""
+    values = list(astuple(record))
+    values[5], values[6], values[14] = int(record.status), int(record.phase), int(record.control)
+    values[20] = None if record.error_class is None else int(record.error_class)
+    values[25] = numbers_text(record.failed_calls)
+    values[28] = " ".join(f"{first}:{base}" for first, base in record.line) or None
+    return values[1:]
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:
@@ -200,6 +211,32 @@ def call_row(run_no: int, record: CallRecord, version: int) -> Row:
         record.before,
         record.after,
         record.undone,
+    )
+
+
+def copied_call_row(run_no: int, record: CallRecord) -> Row:
+    """The values of a `call` row that is taken over from another store, with the versions it has there."""
+    *first, _started, _ended, checksum, over_at, identity, scope, before, after, undone = call_row(run_no, record, 0)
+    last = (checksum, over_at, identity, scope, before, after, undone)
+    return (*first, record.started_version, record.ended_version, *last)
+
+
+def request_row(run_no: int, record: RequestRecord) -> Row:
+    """The values of a `request` row that is taken over from another store."""
+    return (
+        run_no,
+        record.request_id,
+        record.call_seq,
+        record.call_id,
+        record.attempt,
+        int(record.kind),
+        record.created_at,
+        None if record.verdict is None else int(record.verdict),
+        record.value,
+        record.by,
+        record.note,
+        record.answered_at,
+        record.expires_at,
     )
 
 
