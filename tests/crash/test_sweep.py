@@ -62,9 +62,13 @@ def test_a_recovery_killed_at_a_sample_of_points_ends_as_if_nothing_had_happened
 def test_a_recovery_killed_at_any_point_ends_as_if_nothing_had_happened(
     folder: Path, clock: StoppedClock, unbroken: Unbroken, waits: bool, chunk: int
 ) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
     for first in range(1 + chunk, unbroken.points + 1, CHUNKS):
         story = died_at(folder / str(first), clock, waits, first)
-        for point in range(1, recovered(story, unbroken) + 1):
+        # What is after one request is before the next, so every second point is every moment, or nearly so.
+        for point in range(chance.choice((1, 2)), recovered(story, unbroken) + 1, 2):
             dies_again(story, point, unbroken)
 
 

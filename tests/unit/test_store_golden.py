@@ -55,7 +55,7 @@ def file(tmp_path: Path) -> Path:
     return written_by(tmp_path / "runs.db", 1)
 
 
-@pytest.fixture(params=[1, 2], ids=["schema-1", "schema-2"])
+@pytest.fixture(params=[1, 2, 3], ids=["schema-1", "schema-2", "schema-3"])
 def any_file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return written_by(tmp_path / "runs.db", request.param)
 
@@ -150,6 +150,17 @@ def test_what_came_with_schema_3_is_empty_in_older_rows_and_their_checksums_hold
         assert all(map(checkpoint_agrees, kept))
         assert store.last_snapshot(run.run_no) is None
     assert store.holds("/srv/site", b"") == []
+    store.close()
+
+
+def test_nobody_has_crashed_under_older_rows_and_who_crashes_under_them_now_is_counted(any_file: Path) -> None:
+    store = opened(any_file)
+    assert {(run.crashes, run.crash_seq) for run in store.runs(RunFilter())} == {(0, 0)}
+    scene = Scene(store)
+    running = scene.named(run_of(Status.RUNNING))
+    again = scene.claimed(scene.claim(running, ttl_ms=0)).run
+    scene.until_expired(again)
+    assert [again.crashes, scene.claimed(scene.claim(again)).run.crashes] == [1, 2]
     store.close()
 
 
