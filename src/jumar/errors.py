@@ -475,6 +475,21 @@ class RunFailed(JumarError):
     default_hint = "See where with `jumar show RUN`."
 
 
+class WorkerCrashed(JumarError):
+    """The run is FAILED because its process ended too often while it drove the run; what a worker gives up with."""
+
+    code = "worker-crashed"
+    default_safe = "What is recorded stays recorded; whatever may have happened outside is asked about."
+    default_hint = "Find out what ends the process (memory, a signal, os._exit), then `jumar resume RUN`."
+
+
+class AgentExited(JumarError):
+    """The agent ended in what would end its process, as `sys.exit()` does; where a worker drives it, the run fails."""
+
+    code = "agent-exited"
+    default_hint = "Take it out of the agent, then `jumar resume RUN`."
+
+
 class RunNotFinished(JumarError):
     """The run has no output yet: it waits, is paused, or goes on elsewhere; raised by `RunResult.unwrap()`."""
 

@@ -70,7 +70,10 @@ def leaves_files(run: RunRecord, max_crashes: int) -> bool:
 def told_of_crashes(run: RunRecord, calls: Sequence[CallRecord]) -> str:
     """How often a run's processes ended, and at what, for the person who is to look at it."""
     times = "once" if run.crashes == 1 else f"{run.crashes} times"
-    return f"the process that drove the run ended {times} {_where(run, calls)}"
+    return (
+        f"the process that drove the run ended {times} {_where(run, calls)}; it is not taken up by itself any more: "
+        "find out what ends the process, then resume the run"
+    )
 
 
 def _where(run: RunRecord, calls: Sequence[CallRecord]) -> str:

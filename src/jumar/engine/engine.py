@@ -23,6 +23,7 @@ from jumar.core.requests import Flow, Load
 from jumar.core.states import CallState, Control, Status, Strategy
 from jumar.core.store import Store
 from jumar.core.strategies import makes_again, of_run
+from jumar.core.working import is_given_up
 from jumar.engine.files import Files
 from jumar.engine.flows.ended import Ended
 from jumar.engine.flows.keeping import taken_up
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from jumar.engine.flows.rolling_back import Rolled
     from jumar.engine.policy import ToolPolicy
     from jumar.engine.recovering import Planned, Recovery, Wanted
+    from jumar.engine.working import Place
 
 Faces = Callable[[LiveRun], Any]  # makes the object an agent gets as its first argument
 
@@ -113,11 +115,15 @@ class Engine:
         waiting: Callable[[float], None] | None,
         asked: bool = True,
         strategy: Strategy | None = None,
+        place: Place | None = None,
+        max_crashes: int | None = None,
     ) -> Flow[Ended]:
         """Take a run over and drive it on from its last recorded fact.
 
         A run that was `asked` for is taken out of a pause, and a failed one is recovered by the strategy, or by the one
         that its error calls for.  A rollback that somebody has begun is finished first.
+
+        A worker gives the `place` where it drives the run, and after how many crashes a run is given up.
         """
         owner = self.new_owner()
         before = yield from self.record_of(run_id)
@@ -128,6 +134,10 @@ class Engine:
             return (yield from stored_end(agent, taken))
         claimed, sent_at = taken
         run = claimed.run
+        if place is not None:
+            place.claimed(run)
+        if max_crashes is not None and not run.control and is_given_up(run, max_crashes):
+            return (yield from self._given_up(run, owner, sent_at, max_crashes))
         if run.intent is not None:
             rolled, sent_at = yield from self._recovery().carried_out(
                 run, owner, sent_at, waits=agent.waits, goes_on=asked
@@ -145,9 +155,17 @@ class Engine:
         recovered = run.epoch > 1
         return (
             yield from self._driven(
-                run, owner, records, agent, faces, value, sent_at, recovered=recovered, before=before
+                run, owner, records, agent, faces, value, sent_at, recovered=recovered, before=before, place=place
             )
         )
+
+    def _given_up(self, run: RunRecord, owner: str, sent_at: int, max_crashes: int) -> Flow[Ended]:
+        """Leave a run FAILED that has taken too many processes with it."""
+        from jumar.engine.flows.dead_letters import give_up  # which a program whose runs go well never needs
+
+        live = self.live(run, owner, [], sent_at, recovered=True)
+        with self.kept(live):
+            return (yield from give_up(live, max_crashes))
 
     def _check_drift(self, run: RunRecord, owner: str) -> Flow[None]:
         """Refuse a run before it is claimed, so that it stays as it is, where something outside has changed."""
@@ -169,7 +187,7 @@ class Engine:
         while True:
             run = yield from self.record_of(run_id)
             failed = asked and run.status is Status.FAILED
-            chosen = of_run(run.error_class, strategy) if failed else Strategy.RETRY
+            chosen = of_run(run.error_class, strategy) if failed and run.intent is None else Strategy.RETRY
             if chosen is Strategy.ROLLBACK:
                 sent_at = self.io.clock()
                 returning = yield from self._recovery().returning(run, owner)
@@ -243,11 +261,14 @@ class Engine:
         *,
         recovered: bool,
         before: RunRecord | None = None,
+        place: Place | None = None,
     ) -> Flow[Ended]:
         drift: tuple[Drift, ...] | None = None
         while True:
             live = self.live(run, owner, records, sent_at, recovered=recovered)
             live.allowed_tools, live.before = agent.tools, before
+            if place is not None:
+                place.drives(live)
             with self.kept(live):
                 if run.control:  # an order that came before this claim
                     live.order(run.control)

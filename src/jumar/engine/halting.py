@@ -27,15 +27,22 @@ class Halt:
     agent left to stop: whoever still holds on to it gets the ordinary error.
     """
 
-    __slots__ = ("error", "order", "over", "wait")
+    __slots__ = ("error", "leaves", "order", "over", "wait")
 
     def __init__(
-        self, wait: Wait | None, error: JumarError | None, *, over: bool = False, order: Control | None = None
+        self,
+        wait: Wait | None,
+        error: JumarError | None,
+        *,
+        over: bool = False,
+        order: Control | None = None,
+        leaves: bool = False,
     ) -> None:
         self.wait = wait
         self.error = error
         self.over = over
         self.order = order  # an operator's: to pause, or to cancel
+        self.leaves = leaves  # for another worker to go on with: the one that drives it is to end
 
     @property
     def ours(self) -> bool:
@@ -48,6 +55,8 @@ class Halt:
             return copy(self.error) if self.over else Stopped(self.error.what, self.error)
         if self.order is not None:
             return Stopped(f"an operator asked to {self.order.label} the run")
+        if self.leaves:
+            return Stopped("the worker that drives the run is to end")
         return Stopped(self.wait.reason if self.wait is not None else "the run stopped")
 
 

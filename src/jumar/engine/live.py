@@ -90,6 +90,7 @@ class LiveRun:
         self.trusted_until = sent_at + self._trust_ms
         self.progress_at = sent_at
         self.stalled = False  # whether the lease is left to run out because nothing happens
+        self.is_worked = False  # whether a worker drives it, which must outlive what the agent does
         self.is_cut_off = False  # whether a `gather` or `map` was, with items that had not settled
         self.allowed_tools: frozenset[str] | None = None
         self._in_flight: dict[int, int] = {}
@@ -179,6 +180,12 @@ class LiveRun:
                 return
             if self.halt is None or self.halt.error is None:
                 self.halt = Halt(None, None, order=Control(self.control))
+
+    def leave_soon(self) -> None:
+        """Latch that whoever drives the run is to end; an order outranks it, and so does what the run waits for."""
+        with self.lock:
+            if self.halt is None:
+                self.halt = Halt(None, None, leaves=True)
 
     def before_dispatch(self) -> None:
         """Nothing new is sent after a stopping signal, nor when the lease may have run out unnoticed."""

@@ -21,6 +21,7 @@ from jumar.core.naming import check_label, check_run_id, slug
 from jumar.core.references import check_kinds
 from jumar.core.states import ErrorClass
 from jumar.core.store import Store
+from jumar.core.working import DEFAULT_CONCURRENCY, DEFAULT_GRACE, DEFAULT_MAX_CRASHES, DEFAULT_POLL
 from jumar.database import forks
 from jumar.engine.policy import Settings
 from jumar.errors import UsageError
@@ -32,8 +33,10 @@ from jumar.harness.twins import twin
 from jumar.stores.opening import check_address
 
 if TYPE_CHECKING:
+    from jumar.engine.working import Told
     from jumar.harness.operations import Operations
     from jumar.harness.view import LoopView
+    from jumar.harness.working import WorkerEvent, WorkerReport
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -62,7 +65,8 @@ class Harness(Recovering):
 
     `config` is a YAML file that says which events keep checkpoints and what a snapshot may cost; ConfigError where it
     cannot be used.  `drift` is "warn" or "refuse": what a resume does where a fingerprint says that something outside
-    has changed since.
+    has changed since.  `max_crashes` is how many processes may end under a run, one after the other and without
+    recording anything new, before a worker takes it up no more.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class Harness(Recovering):
         error_classes: Mapping[type[BaseException], str] | None = None,
         strict: bool = False,
         drift: str = "warn",
+        max_crashes: int = DEFAULT_MAX_CRASHES,
         **later: Any,
     ) -> None:
         refuse_later("Harness", later, Harness)
@@ -95,6 +100,7 @@ class Harness(Recovering):
             fingerprints=self._fingerprints,
             refuses_drift=drift_named(drift),
         )
+        self.max_crashes = whole("max_crashes", max_crashes, 1, 1_000_000)
         self._lock = threading.Lock()
         self._overrides: list[_Override] = []
         self._operations: Operations | None = None
@@ -365,6 +371,60 @@ class Harness(Recovering):
                 if told is not None:
                     told(result)
         return results
+
+    # --- Working. ---
+
+    def work(
+        self,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        stop: Told | None = None,
+        poll: float = DEFAULT_POLL,
+        grace: float = DEFAULT_GRACE,
+        max_crashes: int | None = None,
+        until_idle: bool = False,
+        told: Callable[[WorkerEvent], None] | None = None,
+    ) -> WorkerReport:
+        """Drive the runs of this harness's agents that are due, `concurrency` at a time, until `stop` is set; see
+        `jumar.harness.working.work`.
+        """
+        from jumar.harness.working import work
+
+        return work(
+            self,
+            concurrency=concurrency,
+            stop=stop,
+            poll=poll,
+            grace=grace,
+            max_crashes=max_crashes,
+            until_idle=until_idle,
+            told=told,
+        )
+
+    async def awork(
+        self,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        stop: Told | None = None,
+        poll: float = DEFAULT_POLL,
+        grace: float = DEFAULT_GRACE,
+        max_crashes: int | None = None,
+        until_idle: bool = False,
+        told: Callable[[WorkerEvent], None] | None = None,
+    ) -> WorkerReport:
+        """`work`, to be awaited.  Cancelled, it stops as if `stop` was set, and ends once it has let go of its runs."""
+        from jumar.harness.working import awork
+
+        return await awork(
+            self,
+            stop,
+            concurrency=concurrency,
+            poll=poll,
+            grace=grace,
+            max_crashes=max_crashes,
+            until_idle=until_idle,
+            told=told,
+        )
 
 
 class _Override(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Container, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ from jumar.stores.opening import open_store
 
 if TYPE_CHECKING:
     from jumar.core.briefs.records import Brief
+    from jumar.engine.working import Happening, Place, Worker
+    from jumar.engine.working import Options as WorkerOptions
+    from jumar.engine.working import Told as StopTold
 
 Waiting = Callable[[float], None] | None
 
@@ -168,6 +172,40 @@ class Operations:
         return self._engine.resume_flow(
             run_id, spec.plan, _faces(spec), wait=wait, waiting=waiting, asked=asked, strategy=strategy
         )
+
+    def worked(self, spec: AgentSpec, place: Place, max_crashes: int) -> RunResult[Any]:
+        """Take a run up in a worker's place, and drive it; an async agent gets an event loop of its own."""
+        flow = self._engine.resume_flow(
+            place.run.run_id,
+            spec.plan,
+            _faces(spec),
+            wait=False,
+            waiting=None,
+            asked=False,
+            place=place,
+            max_crashes=max_crashes,
+        )
+        return self._drive(spec, flow)
+
+    def worker(
+        self,
+        agents: Mapping[str, AgentSpec],
+        options: WorkerOptions,
+        *,
+        stop: StopTold,
+        told: Callable[[Happening], None],
+    ) -> Worker:
+        """A worker that drives what is due of these agents."""
+        from jumar.engine.working import Worker
+
+        def drive(place: Place) -> RunResult[Any]:
+            return self.worked(agents[place.run.agent], place, options.max_crashes)
+
+        return Worker(self._engine, agents, drive, options, can_open=self.can_open, stop=stop, told=told)
+
+    def can_open(self, run: RunRecord) -> bool:
+        """Whether the files that a run works on are here."""
+        return run.workspace is None or os.path.isdir(run.workspace)  # noqa: PTH112 - as elsewhere, no pathlib
 
     def _drive(self, spec: AgentSpec, flow: Flow[Ended]) -> RunResult[Any]:
         if spec.is_async:

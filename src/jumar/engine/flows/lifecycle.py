@@ -36,6 +36,7 @@ from jumar.engine.policy import Codec, Settings
 from jumar.engine.scope import Scope
 from jumar.engine.threads import stops_process
 from jumar.errors import (
+    AgentExited,
     CallFailed,
     IllegalTransition,
     IntegrityError,
@@ -202,6 +203,8 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
         ended = Attempt()
     else:
         ended = yield Invoke(agent.body, (face, value), {}, Scope(live, live.root, waits=agent.waits))
+    if live.is_worked and live.halt is None:
+        ended.error = _not_exited(ended.error)
     is_stopping = _is_cut_off(live, ended.error)
     if not is_stopping and (live.halt is not None or ended.error is None or isinstance(ended.error, Exception)):
         yield from _in_flight_settled(live)  # but not where the process is being stopped, by Ctrl-C say
@@ -213,6 +216,17 @@ def drive(live: LiveRun, agent: AgentPlan, face: Any, value: Any) -> Flow[Ended 
         if stopped.error is None:
             raise
         raise stopped.error from None
+
+
+def _not_exited(error: BaseException | None) -> BaseException | None:
+    """What an agent ended with, as a failure where it would end the process: a worker that was ended so, or gave the
+    run back, would meet it again and again.
+    """
+    if error is None or isinstance(error, (Exception, Stopped)):
+        return error
+    exited = AgentExited(f"the agent left by {type(error).__name__}")
+    exited.__cause__ = error
+    return exited
 
 
 def _keep_start(live: LiveRun) -> None:
@@ -338,6 +352,8 @@ def _halted(live: LiveRun) -> Flow[Ended | None]:
         raise halt.error
     if halt.order is not None:
         return (yield from obey(live))
+    if halt.leaves:
+        return (yield from _left_to_others(live))
     wait = halt.wait
     assert wait is not None
     live.comes_to_rest()
@@ -354,6 +370,18 @@ def _halted(live: LiveRun) -> Flow[Ended | None]:
             yield from advance(live)  # what rode along must be on disk before the records are read again
         return None
     log(INFO, live.run_id, None, "the run waits: %s", wait.reason)
+    return Ended((yield from reread(live)))
+
+
+def _left_to_others(live: LiveRun) -> Flow[Ended]:
+    """Give the run back in full: all that was in flight has settled and is recorded, and whoever is next goes on."""
+    live.comes_to_rest()
+    event = EventRecord(EventKind.RELEASED, live.wall(), None, live.epoch)
+    while (yield from leave(live, live.phase, Ending(status=Status.QUEUED), (), (event,))) is None:
+        if live.control:
+            return (yield from obey(live))
+        # Else an answer came, which stands for whoever takes the run up.
+    log(INFO, live.run_id, None, "the run is left, to be resumed")
     return Ended((yield from reread(live)))
 
 
