@@ -17,6 +17,7 @@ import msgspec
 from jumar import AsyncRun, Happened, Harness, NotApplied, NotHappened, Run
 from jumar.testing.crash import World
 from jumar.testing.witness import Witness
+from tests.crash.places import address_of
 
 TTL = 30.0
 RETRIES = 60  # an attempt that a death cut off counts, and a run here may die forty times
@@ -52,10 +53,10 @@ class Full(Exception):
 
 
 def build(
-    database: Path, witness: Witness, *, waits: bool, ttl: float = TTL, stall: float = 600.0, settle: float = 5.0
+    address: str, witness: Witness, *, waits: bool, ttl: float = TTL, stall: float = 600.0, settle: float = 5.0
 ) -> Harness:
     """A harness with the agent `work`; an async one with `waits`."""
-    harness = Harness(f"sqlite:///{database}", lease_ttl=ttl, stall_timeout=stall)
+    harness = Harness(address, lease_ttl=ttl, stall_timeout=stall)
     tools = make_tools(harness, witness, settle)
     if waits:
         make_async_tools(harness, witness, settle, tools)
@@ -67,7 +68,7 @@ def build(
 
 def opened(folder: Path, *, waits: bool, by: str = "", world: World | None = None, **rest: Any) -> Harness:
     """A harness on the folder's database and witness."""
-    return build(folder / "run.db", Witness(folder / "witness", by=by, world=world), waits=waits, **rest)
+    return build(address_of(folder), Witness(folder / "witness", by=by, world=world), waits=waits, **rest)
 
 
 def make_tools(harness: Harness, witness: Witness, settle: float) -> SimpleNamespace:

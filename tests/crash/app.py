@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from jumar.testing import Witness
 from tests.crash.agents import build
 
 # Each life has a folder of its own as its working directory.
-plain = build(Path("run.db"), Witness("witness"), waits=False)
-waiting = build(Path("run.db"), Witness("witness"), waits=True)
+plain = build("sqlite:///run.db", Witness("witness"), waits=False)
+waiting = build("sqlite:///run.db", Witness("witness"), waits=True)

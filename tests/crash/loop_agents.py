@@ -12,6 +12,7 @@ from jumar import Decision, Happened, Harness, NotHappened, ToolCall
 from jumar.testing.crash import World
 from jumar.testing.witness import Witness
 from tests.crash.agents import TTL
+from tests.crash.places import address_of
 from tests.crash.waiting_agents import Declined, RunWitness, make_tools
 
 TOGETHER: list[list[ToolCall]] = [
@@ -41,7 +42,7 @@ def maker(steps: list[list[ToolCall]]) -> Callable[..., Harness]:
 def _opened(
     folder: Path, steps: list[list[ToolCall]], *, waits: bool, by: str = "", world: World | None = None
 ) -> Harness:
-    harness = Harness(f"sqlite:///{folder / 'run.db'}", lease_ttl=TTL)
+    harness = Harness(address_of(folder), lease_ttl=TTL)
     witness = RunWitness(folder / "witness", by=by, world=world)
     tools = make_tools(harness, witness, waits=waits)
     _plain_tools(harness, witness, tools)

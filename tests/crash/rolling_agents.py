@@ -9,6 +9,7 @@ from jumar import AsyncRun, Decision, Happened, Harness, NotHappened, Run, RunRe
 from jumar.testing.crash import World
 from jumar.testing.witness import Witness
 from tests.crash.agents import TTL
+from tests.crash.places import address_of
 
 TASK = "go"
 
@@ -17,7 +18,7 @@ def opened(folder: Path, *, waits: bool, by: str = "", world: World | None = Non
     """A harness on the folder's database and workspace."""
     root = folder / "site"
     witness = Witness(folder / "witness", by=by, world=world)
-    harness = Harness(f"sqlite:///{folder / 'run.db'}", workspace=root, lease_ttl=TTL)
+    harness = Harness(address_of(folder), workspace=root, lease_ttl=TTL)
     tools = make_tools(harness, root, witness)
     if loops:
         make_loop(harness, list(tools.values()), waits)

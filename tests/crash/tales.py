@@ -16,12 +16,13 @@ from jumar.core.call_states import ENDED
 from jumar.core.changes import Change, Outcome
 from jumar.core.records import CallRecord
 from jumar.core.states import CallKind, CallState
+from jumar.core.store import Store
 from jumar.errors import RequestNotFound, RunEnded, RunExists, RunNotFound
-from jumar.stores.sqlite.store import SQLiteStore
 from jumar.testing.crash_clock import StoppedClock
 from jumar.testing.witness import Line
 from tests.crash.agents import TTL
 from tests.crash.chronicle import Chronicle, in_words
+from tests.crash.places import reader_of
 from tests.crash.waiting_agents import APPROVED, Receipt, RunWitness
 from tests.crash.worlds import FACTS, RUN, Life, Story, counted, plain
 
@@ -54,13 +55,13 @@ class Tale(Story):
         self.in_turn = in_turn
         self.ends_failed = ends_failed
         self.chronicle = Chronicle(self.reader, self.witness.lines, approved=APPROVED, in_turn=in_turn)
-        self._reader: SQLiteStore | None = None
+        self._reader: Store | None = None
         self.over: list[tuple[int, frozenset[tuple[str, str]]]] = []  # by lines of the witness: run and call, ended
 
-    def reader(self) -> SQLiteStore:
+    def reader(self) -> Store:
         """Somebody else's look at the store."""
         if self._reader is None:
-            self._reader = SQLiteStore(str(self.folder / "run.db"))
+            self._reader = reader_of(self.folder)
         return self._reader
 
     def rows_of(self, run_id: str) -> dict[str, CallRecord]:

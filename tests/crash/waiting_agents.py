@@ -20,6 +20,7 @@ from jumar.errors import CallRejected, IdentityConflict
 from jumar.testing.crash import World
 from jumar.testing.witness import Witness
 from tests.crash.agents import TTL
+from tests.crash.places import address_of
 
 Script = Callable[[Any], Generator[tuple[Any, ...], Any, Any]]
 APPROVED = frozenset({"pay", "wire", "ship"})
@@ -48,7 +49,7 @@ def opened(
     folder: Path, script: Script, *, waits: bool, by: str = "", world: World | None = None, ttl: float = TTL
 ) -> Harness:
     """A harness on the folder's database and witness whose agent `work` runs the script."""
-    harness = Harness(f"sqlite:///{folder / 'run.db'}", lease_ttl=ttl)
+    harness = Harness(address_of(folder), lease_ttl=ttl)
     tools = make_tools(harness, RunWitness(folder / "witness", by=by, world=world), waits=waits)
     if waits:
 

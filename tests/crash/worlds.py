@@ -22,11 +22,11 @@ from jumar.core.records import CallRecord, RunRecord
 from jumar.core.states import CallState, Effect
 from jumar.core.store import Store
 from jumar.errors import RunEnded, RunNotFound
-from jumar.stores.sqlite.store import SQLiteStore
 from jumar.testing.crash import Crashed, World, inhabit
 from jumar.testing.crash_clock import StoppedClock
 from jumar.testing.witness import Line, Witness
 from tests.crash.agents import TTL, opened
+from tests.crash.places import begin, reader_of
 
 RUN = "01a00000-0000-7000-8000-000000000001"
 AGENT, TASK = "work", "ERROR"
@@ -81,6 +81,7 @@ class Story:
         self.confirmed: Confirmed = []
         self.trail: list[str] = []
         self._started: frozenset[str] = frozenset()
+        begin(folder)
 
     def live(self, at: int | str | None = None, *, world: Life | None = None) -> RunResult[Any] | None:
         """A process: it starts the run or takes it over, and drives it to the end, a person answering where one is
@@ -148,7 +149,7 @@ class Story:
 
     def run(self) -> RunRecord | None:
         """The run as it is on disk now."""
-        with closing(SQLiteStore(str(self.folder / "run.db"))) as store:
+        with closing(reader_of(self.folder)) as store:
             return store.run(RUN)
 
     def remove(self) -> None:
@@ -166,7 +167,7 @@ class Story:
 
 def rows_in(folder: Path) -> dict[str, CallRecord]:
     """The run's calls by their ids."""
-    with closing(SQLiteStore(str(folder / "run.db"))) as store:
+    with closing(reader_of(folder)) as store:
         run = store.run(RUN)
         return {} if run is None else {call.call_id: call for call in store.calls(run.run_no)}
 
@@ -238,7 +239,7 @@ def judge_outside(folder: Path, output: Any, confirmed: Confirmed, unbroken: Unb
     for position, ended in confirmed:
         again = [line for line in lines[position:] if line.call_id in ended]
         assert not again, f"sent again although its end was recorded: {again}"
-    with closing(SQLiteStore(str(folder / "run.db"))) as store:
+    with closing(reader_of(folder)) as store:
         assert store.inspect().findings == ()
 
 

@@ -17,6 +17,7 @@ from jumar.core.requests import Now
 from jumar.testing.crash import World
 from jumar.testing.witness import Witness
 from tests.crash.agents import TTL
+from tests.crash.places import address_of
 
 Between = Callable[[], None]
 
@@ -30,7 +31,7 @@ def opened(folder: Path, *, waits: bool, by: str = "", world: World | None = Non
     root = folder / "site"
     furnish(root)
     witness = Witness(folder / "witness", by=by, world=world)
-    harness = Harness(f"sqlite:///{folder / 'run.db'}", workspace=root, **({"lease_ttl": TTL} | rest))
+    harness = Harness(address_of(folder), workspace=root, **({"lease_ttl": TTL} | rest))
     tools = make_tools(harness, root, witness, lambda: _passes(world))
     (make_async_agent if waits else make_agent)(harness, tools)
     return harness

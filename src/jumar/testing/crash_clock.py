@@ -9,7 +9,7 @@ inside the block; a body's own timeout and the lease keeper's pauses stay real.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,14 +22,20 @@ class StoppedClock:
     def __init__(self) -> None:
         self._wall_ahead = clock.wall_ms() - clock.lease_ms()
         self.ms = clock.lease_ms()
+        self.followers: list[Callable[[int], None]] = []  # other clocks that are to show the same
 
     def move(self, seconds: float) -> None:
         """Let so many seconds pass, rounded up to a millisecond."""
-        self.ms += -int(-seconds * 1000 // 1)
+        self._show(self.ms - int(-seconds * 1000 // 1))
 
     def move_to_wall(self, wall_ms: int) -> None:
         """Let time pass until the wall clock shows this; nothing where it does already."""
-        self.ms = max(self.ms, wall_ms - self._wall_ahead)
+        self._show(max(self.ms, wall_ms - self._wall_ahead))
+
+    def _show(self, ms: int) -> None:
+        self.ms = ms
+        for follow in self.followers:
+            follow(ms)
 
     def lease_ms(self) -> int:
         """What the lease clock shows."""

@@ -1,0 +1,50 @@
+"""Where the runs of the crash tests are kept: in a database file in each story's folder, or all in one PostgreSQL
+store, which is emptied for each story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jumar.core.store import Store
+from jumar.stores.opening import open_store
+from jumar.testing.crash_clock import StoppedClock
+from jumar.testing.postgres_clock import MovedClock, emptied
+
+_elsewhere: list[str] = []
+_begun: set[Path] = set()
+
+
+def address_of(folder: Path) -> str:
+    """The address of the store of the story in this folder."""
+    return _elsewhere[-1] if _elsewhere else f"sqlite:///{folder / 'run.db'}"
+
+
+def reader_of(folder: Path) -> Store:
+    """Somebody else's look at that store."""
+    return open_store(address_of(folder))
+
+
+def begin(folder: Path) -> None:
+    """A story begins in this folder, unless it has begun already."""
+    if _elsewhere and folder not in _begun:
+        _begun.add(folder)
+        emptied(_elsewhere[-1])
+
+
+@contextmanager
+def all_at(address: str, clock: StoppedClock) -> Iterator[None]:
+    """Keep all runs in the PostgreSQL store at this address, whose clock is `clock`."""
+    open_store(address).close()
+    with MovedClock(address, stopped=True) as server:
+        server.show(clock.ms)
+        clock.followers.append(server.show)
+        _elsewhere.append(address)
+        try:
+            yield
+        finally:
+            _elsewhere.pop()
+            clock.followers.remove(server.show)
+            _begun.clear()
