@@ -25,7 +25,7 @@ _PARTS = [
     f"jumar.testing.conformance_{part}"
     for part in (
         *("scene", "suite", "claiming", "resuming", "advancing", "identities", "leaving", "operators", "batches"),
-        *("reading", "looking", "holding", "undoing", "rolling_back", "forking"),
+        *("reading", "looking", "holding", "undoing", "rolling_back", "forking", "moving"),
     )
 ]
 pytest.register_assert_rewrite(*(part for part in _PARTS if part not in sys.modules))
@@ -38,6 +38,7 @@ from jumar.testing.conformance_holding import HoldingPaths, KeepingPaths  # noqa
 from jumar.testing.conformance_identities import KeepingNames, TakingNames  # noqa: E402
 from jumar.testing.conformance_leaving import Answering, Leaving  # noqa: E402
 from jumar.testing.conformance_looking import Due, OneCall, OpenRequests  # noqa: E402
+from jumar.testing.conformance_moving import Adopting, Arriving, Departing, Exporting, ReadingMovesBack  # noqa: E402
 from jumar.testing.conformance_operators import Ordering, Settling  # noqa: E402
 from jumar.testing.conformance_reading import Care, Checkpoints, Rows, Runs  # noqa: E402
 from jumar.testing.conformance_resuming import OpenDecisions, Resuming  # noqa: E402
@@ -72,6 +73,11 @@ class StoreConformance(
     Settling,
     Batches,
     ReadingBack,
+    Exporting,
+    Adopting,
+    Arriving,
+    Departing,
+    ReadingMovesBack,
     Runs,
     Rows,
     Checkpoints,

@@ -125,7 +125,7 @@ def claimed(run: RunRows, claim: Claim, now: LeaseTime, held: Taken) -> Claimed:
     if is_live(before, now):
         raise Refused(Guard.HELD, "another owner holds the run")
     if before.status is Status.CANCELLED and before.error_type in (ARRIVING, MOVED):
-        raise Refused(Guard.ENDED, "the run is in another store")
+        raise Refused(Guard.ENDED, f"the run is in another store: {before.error_message}")
     if before.status in FINAL and not claim.statuses >> before.status & 1:
         raise Refused(Guard.ENDED, "the run has ended")
     if claim.epoch is not None and claim.epoch != before.epoch:
