@@ -10,17 +10,18 @@ import json
 import os
 import signal
 import sys
-import threading
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from jumar.errors import JumarError
+from jumar.engine.working import Stop
 from jumar.harness.harness import Harness
+from jumar.harness.working import WorkerEvent
 from jumar.testing.chaos_app import Terms, build
 
+CRASHES = 1_000_000  # no run is given up here, however many workers are killed under it
 BEGIN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from jumar.testing.chaos_worker import main; main()"
 
 
@@ -48,21 +49,11 @@ def mutated(mutation: str | None) -> AbstractContextManager[Any]:
 
 
 def _work(harness: Harness, concurrency: int) -> None:
-    stop = threading.Event()
+    stop = Stop()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    harness.work(concurrency=concurrency, stop=stop, max_crashes=CRASHES, grace=60.0, told=_tell)
 
-    def take_up() -> None:
-        while not stop.is_set():
-            try:
-                done = harness.resume_due(1)
-            except JumarError as error:
-                print(os.getpid(), error, file=sys.stderr, flush=True)
-                done = []
-            if not done:
-                stop.wait(0.1)
 
-    threads = [threading.Thread(target=take_up) for _ in range(concurrency)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def _tell(event: WorkerEvent) -> None:
+    if event.error is not None:
+        print(os.getpid(), event.run_id, event.what, repr(event.error), file=sys.stderr, flush=True)
