@@ -15,8 +15,8 @@ from jumar.testing.conformance_suite import Suite
 
 
 class Due(Suite):
-    """Runs that can go on without anybody: queued ones, those that wait although they were ordered to stop, those whose
-    time has come, those whose lease has run out.
+    """Runs that can go on without anybody: those that wait although they were ordered to stop, those whose time has
+    come, those whose lease has run out, and, after all that has begun, queued ones.
     """
 
     def test_nothing_is_due_in_an_empty_store(self, scene: Scene) -> None:
@@ -30,7 +30,7 @@ class Due(Suite):
             self._waiting_under_orders(scene, Control.PAUSE),
         )
         second_lost, second = scene.abandoned(), scene.ended(Status.QUEUED)
-        expected = [first, second, first_ordered, second_ordered, early, late, first_lost, second_lost]
+        expected = [first_ordered, second_ordered, early, late, first_lost, second_lost, first, second]
         assert scene.store.due(AT + 2, 10) == [run.run_id for run in expected]
 
     def test_runs_whose_time_came_at_once_come_oldest_first(self, scene: Scene) -> None:

@@ -198,27 +198,49 @@ class SQLiteStore:
     def due(self, wall_ms: int, limit: int, agents: Sequence[str] | None = None) -> list[str]:
         """See `Store.due`."""
         now = self.now()
-        known = None if agents is None else json.encode(list(agents)).decode()
+        known = None if agents is None else json.encode(sorted(set(agents))).decode()
         values = {"wall": wall_ms, "boot": now.boot, "now": now.ms, "limit": limit, "agents": known}
-        names = ("due_queued", "due_ordered", "due_waiting", "due_expired")
-        rows = self._read(lambda reader: [row for name in names for row in reader.execute(SQL[name], values)])
+        begun = ("due_ordered", "due_waiting", "due_expired")
+        rows = self._read(lambda reader: [row for name in begun for row in reader.execute(SQL[name], values)])
         # One may be due by its order and by its time, or have moved on between the statements.
-        return list(dict.fromkeys(row[0] for row in rows))[:limit]
+        found = list(dict.fromkeys(row[0] for row in rows))
+        if len(found) < limit:
+            found += [run_id for run_id in self._queued(limit, agents) if run_id not in found]
+        return found[:limit]
+
+    def _queued(self, limit: int, agents: Sequence[str] | None) -> list[str]:
+        """The oldest that nobody has begun; of each agent by itself, so that none reads through another's."""
+        if agents is None:
+            return self._read(lambda reader: [row[0] for row in reader.execute(SQL["due_queued"], {"limit": limit})])
+        query = SQL["due_queued_of_agent"]
+        rows = self._read(
+            lambda reader: [
+                row for agent in set(agents) for row in reader.execute(query, {"agent": agent, "limit": limit})
+            ]
+        )
+        return sorted(row[0] for row in rows)
 
     def next_due(self, wall_ms: int) -> int | None:
         """See `Store.next_due`."""
         now = self.now()
-        values = {"wall": wall_ms, "boot": now.boot, "now": now.ms}
-        found: int | None = self._read(lambda reader: reader.execute(SQL["due_next"], values).fetchone())[0]
-        return found
+        wake, lapse = self._read(
+            lambda reader: (
+                reader.execute(SQL["next_wake"]).fetchone(),
+                reader.execute(SQL["next_lapse"], {"boot": now.boot}).fetchone(),
+            )
+        )
+        moments = [] if wake is None else [wake[0] - wall_ms]
+        if lapse[0] is not None:
+            moments.append(lapse[0] - now.ms)
+        return max(0, min(moments)) if moments else None
 
     def watch(self) -> Watch:
         """See `Store.watch`."""
         return self._watching.watch()
 
     def _version(self) -> int:
-        """A number that changes with every commit of another connection."""
-        number: int = self._read(lambda reader: reader.execute("PRAGMA data_version").fetchone())[0]
+        """A number that differs from when it was last asked where anybody has written meanwhile."""
+        number: int = self._read(lambda reader: reader.execute(SQL["data_version"]).fetchone()[0])
         return number
 
     def export(self, run_id: str) -> RunExport | None:
