@@ -25,7 +25,7 @@ _PARTS = [
     f"jumar.testing.conformance_{part}"
     for part in (
         *("scene", "suite", "claiming", "resuming", "advancing", "identities", "leaving", "operators", "batches"),
-        *("reading", "looking", "holding", "undoing", "rolling_back", "forking", "moving"),
+        *("reading", "looking", "holding", "undoing", "rolling_back", "forking", "moving", "due"),
     )
 ]
 pytest.register_assert_rewrite(*(part for part in _PARTS if part not in sys.modules))
@@ -33,6 +33,7 @@ pytest.register_assert_rewrite(*(part for part in _PARTS if part not in sys.modu
 from jumar.testing.conformance_advancing import Advancing, CallsOfAdvances  # noqa: E402
 from jumar.testing.conformance_batches import Batches, ReadingBack  # noqa: E402
 from jumar.testing.conformance_claiming import Claiming, Creating, Renewing  # noqa: E402
+from jumar.testing.conformance_due import Crashes, DueOfAgents, NextDue, Watching  # noqa: E402
 from jumar.testing.conformance_forking import Forking, ForksOfForks  # noqa: E402
 from jumar.testing.conformance_holding import HoldingPaths, KeepingPaths  # noqa: E402
 from jumar.testing.conformance_identities import KeepingNames, TakingNames  # noqa: E402
@@ -82,6 +83,10 @@ class StoreConformance(
     Rows,
     Checkpoints,
     Due,
+    DueOfAgents,
+    NextDue,
+    Watching,
+    Crashes,
     OpenRequests,
     OneCall,
     Care,

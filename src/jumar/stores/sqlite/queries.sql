@@ -309,9 +309,7 @@ WHERE status = 1 AND (owner IS NULL OR boot <> :boot OR lease_until <= :now)
 ORDER BY run_id LIMIT :limit;
 
 -- name: due_queued
-SELECT run_id FROM run WHERE status = 0
-  AND (:agents IS NULL OR agent IN (SELECT value FROM json_each(:agents)))
-ORDER BY run_id LIMIT :limit;
+SELECT run_id FROM run WHERE status = 0 ORDER BY run_id LIMIT :limit;
 
 -- name: due_queued_of_agent
 SELECT run_id FROM run WHERE status = 0 AND agent = :agent ORDER BY run_id LIMIT :limit;
