@@ -5,11 +5,11 @@ The guards themselves are in each dialect's statements; this only says which of 
 
 from __future__ import annotations
 
-from jumar.core.changes import Advance, Arrive, Claim, Depart, Guard, Refusal
+from jumar.core.changes import Advance, Arrive, Claim, Depart, Fork, Guard, Refusal
 from jumar.core.moving import elsewhere, is_elsewhere
 from jumar.core.phases import FINAL
 from jumar.core.records import LeaseTime, RunRecord
-from jumar.core.states import Control, Status
+from jumar.core.states import CallState, Control, Status
 
 
 def claim_refused(run: RunRecord, now: LeaseTime, claim: Claim) -> Refusal:
@@ -90,3 +90,47 @@ def depart_refused(run: RunRecord | None, now: LeaseTime, depart: Depart) -> Ref
     if run.owner is not None and run.boot == now.boot and run.lease_until > now.ms:
         return Refusal(Guard.HELD, f"run {run.run_id} is held by {run.owner}", run)
     return Refusal(Guard.VERSION, f"run {run.run_id} has gone on meanwhile (version {run.version})", run)
+
+
+def fork_refused(source: RunRecord | None, there: RunRecord | None, fork: Fork) -> Refusal:
+    """Name the guard that a fork met; `there` is the run that has its id."""
+    if source is None:
+        return Refusal(Guard.NOT_FOUND, f"there is no run number {fork.source_no}")
+    if source.version != fork.version:
+        return Refusal(Guard.VERSION, f"run {source.run_id} has gone on meanwhile (version {source.version})", source)
+    return Refusal(Guard.EXISTS, f"run {fork.run_id} is already there", there)
+
+
+# What a change met after some of its rows were written; whoever answers with one of these undoes it.
+
+
+def no_intent() -> Refusal:
+    """There is no rollback under way."""
+    return Refusal(Guard.TRANSITION, "the run is in no rollback whose intent could be replaced")
+
+
+def cannot_begin(call_id: str, state: CallState) -> Refusal:
+    """A new call has a state that none begins with."""
+    return Refusal(Guard.TRANSITION, f"call {call_id} cannot begin as {state.label}")
+
+
+def cannot_become(seq: int, state: CallState) -> Refusal:
+    """The call's present state does not allow the new one, or there is no such call."""
+    return Refusal(Guard.TRANSITION, f"call number {seq} cannot become {state.label}")
+
+
+def still_open(call_id: str, state: CallState, status: Status) -> Refusal:
+    """A call is STARTED, or of one it is not known whether it happened, and the run cannot be `status` with that."""
+    return Refusal(Guard.TRANSITION, f"call {call_id} is {state.label}, so the run cannot become {status.label}")
+
+
+def not_ended(seq: int) -> Refusal:
+    """A fork was to have a call that has not ended."""
+    return Refusal(Guard.TRANSITION, f"call number {seq} has not ended, so no fork can have it")
+
+
+def path_held(path: bytes, run_id: str, seq: int, run: RunRecord | None) -> Refusal:
+    """A rollback of `run` cannot hold a path because of a call of another run (or another rollback: `seq` 0)."""
+    what = path.decode("utf-8", "backslashreplace") or "the whole workspace"
+    whose = f"a write of run {run_id}" if seq else f"a rollback of run {run_id}"
+    return Refusal(Guard.HOLD, f"{what} is held by {whose} that has not ended", run)

@@ -51,6 +51,8 @@ CREATE INDEX run_by_end ON {schema}.run (reverse(run_id) COLLATE "C");
 CREATE INDEX run_by_status ON {schema}.run (status, run_id);
 CREATE INDEX run_by_agent ON {schema}.run (agent, run_id);
 CREATE INDEX run_due ON {schema}.run (wake_at, run_id) WHERE wake_at IS NOT NULL;
+-- A worker asks for the oldest of its own agents', whatever others have in the queue.
+CREATE INDEX run_queued ON {schema}.run (agent, run_id) WHERE status = 0;
 -- Runs that wait although they were ordered to stop.
 CREATE INDEX run_ordered ON {schema}.run (run_id) WHERE status = 2 AND control <> 0;
 CREATE INDEX run_of_origin ON {schema}.run (forked_from) WHERE forked_from IS NOT NULL;
