@@ -1,0 +1,254 @@
+"""A store's connections: lent out one at a time, made anew where they were lost.
+
+No thread looks after them.  One that is given back waits on a stack, and whoever borrows it looks first whether
+something has arrived on it: on a connection that nobody has asked anything that is the server's farewell, or the end of
+the stream.  So one that was cut between two statements costs a reconnection and nothing else.  Only a connection that
+is lost while a statement is under way leaves open whether that was carried out, and what that means is the borrower's
+to know: a read is made again, a write is read back.
+
+While no connection can be made, the attempts go on with growing, random pauses until the borrower's patience ends.  An
+error that waiting cannot mend, as a wrong password, ends it at once.
+
+A transaction pooler may stand between: nothing here outlives a transaction, neither settings nor prepared statements.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import BoundedSemaphore
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import ConnStatus, PipelineStatus, TransactionStatus
+
+from jumar import errors
+from jumar.database import forks
+from jumar.stores.postgres.address import PostgresAddress
+from jumar.stores.postgres.failures import is_coming_up, is_lost, may_pass, not_connected, translated
+
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+WAIT_SECONDS = 30.0  # how long a server that is away is waited for, unless the address has connect_timeout
+OPENING_SECONDS = 5.0  # the same at the opening of a store, where an address may just be wrong
+_MOST = 10  # connections of one store in one process
+_LONGEST_IDLE = 60.0  # seconds; the server has better uses for it, and a firewall may have forgotten it
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+# Without these, a peer that vanished without a word would be waited for until the system's own two hours are over.
+_DEFAULTS = {
+    "application_name": "jumar",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "25000",
+    "client_encoding": "utf8",
+}
+
+
+class Patience:
+    """How long attempts to connect go on, and the pauses between them."""
+
+    def __init__(self, seconds: float, where: str) -> None:
+        self._where = where
+        self._began = time.monotonic()
+        self._seconds = seconds
+        self._pause = _FIRST_PAUSE
+
+    @property
+    def left(self) -> float:
+        """How many seconds are left."""
+        return self._began + self._seconds - time.monotonic()
+
+    def pause(self, error: psycopg.Error) -> None:
+        """Wait a little before the next attempt after this error; raises it as a person sees it where there is none."""
+        if is_coming_up(error):
+            self._seconds = max(self._seconds, WAIT_SECONDS)
+        if not may_pass(error) or self.left <= self._pause:
+            raise not_connected(error, self._where) from error
+        time.sleep(random.uniform(self._pause / 2, self._pause))
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+
+class Connections:
+    """The connections of one store to its database.  Used from several threads at once."""
+
+    def __init__(self, address: PostgresAddress) -> None:
+        self.where = address.shown
+        try:
+            self._parameters: dict[str, Any] = {**_DEFAULTS, **conninfo_to_dict(address.uri)}
+        except psycopg.Error as error:
+            raise not_connected(error, self.where) from None  # what libpq says may quote a part of the password
+        given = self._parameters.pop("connect_timeout", None)
+        self.seconds, self.opening_seconds = (
+            (WAIT_SECONDS, OPENING_SECONDS) if given is None else (_seconds(given, self.where),) * 2
+        )
+        self._idle: list[tuple[Connection, float]] = []
+        self._places = BoundedSemaphore(_MOST)
+        self._is_open = True
+        forks.watch(self, Connections._forked)
+
+    def _forked(self) -> None:
+        """Leave the parent's connections alone; see `jumar.database.forks`."""
+        forks.keep(self._idle)
+        self._idle = []
+        self._places = BoundedSemaphore(_MOST)
+
+    @contextmanager
+    def lent(self, *, wait: bool = True, patience: Patience | None = None) -> Iterator[Connection]:
+        """A connection in autocommit mode; it is given back at the end, or closed where it cannot be used again.
+
+        With `wait=False` StoreBusy is raised where none is at hand.  Errors of the connection that is lent are left as
+        they are; where none can be made, StoreUnavailable is raised.
+        """
+        if not wait:
+            yield from self._at_hand()
+            return
+        with self._places:
+            connection = self._idle_one() or self._made(patience)
+            yield from self._lend(connection)
+
+    def _at_hand(self) -> Iterator[Connection]:
+        busy = "no connection to {} is at hand, and this thread may not wait for one"
+        if not self._places.acquire(blocking=False):
+            raise errors.StoreBusy(busy.format(self.where))
+        try:
+            connection = self._idle_one()
+            if connection is None:
+                raise errors.StoreBusy(busy.format(self.where))
+            yield from self._lend(connection)
+        finally:
+            self._places.release()
+
+    def _lend(self, connection: Connection) -> Iterator[Connection]:
+        try:
+            yield connection
+        except psycopg.Error as error:
+            if is_lost(error):
+                close(connection)
+            raise
+        except Exception:
+            raise
+        except BaseException:
+            close(connection)  # interrupted: whatever it is in the middle of ends with it
+            raise
+        finally:
+            self._give_back(connection)
+
+    def tried(self, work: Callable[[Connection], T]) -> T:
+        """Do work that may be done twice; again where the connection was lost.  Errors are the store's."""
+        patience: Patience | None = None
+        while True:
+            with self.lent(patience=patience) as connection:
+                try:
+                    return work(connection)
+                except psycopg.Error as error:
+                    if not is_lost(error):
+                        raise translated(error, self.where) from error
+                    close(connection)
+                    lost = error
+            patience = patience or Patience(self.seconds, self.where)
+            if patience.left <= 0:
+                raise translated(lost, self.where) from lost
+
+    @contextmanager
+    def lent_translating(self) -> Iterator[Connection]:
+        """`lent`, whose errors are the store's."""
+        with self.lent() as connection:
+            try:
+                yield connection
+            except psycopg.Error as error:
+                if is_lost(error):
+                    close(connection)
+                raise translated(error, self.where) from error
+
+    def open_one(self, patience: Patience) -> Connection:
+        """A connection of the caller's own."""
+        return self._made(patience)
+
+    def once(self, timeout: float) -> Connection:
+        """A connection of the caller's own, by one attempt; raises psycopg's errors."""
+        # psycopg counts whole seconds, for each host of the address, and takes 0 for no limit.
+        parameters = {**self._parameters, "connect_timeout": max(2, int(timeout))}
+        return psycopg.Connection.connect(autocommit=True, prepare_threshold=None, **parameters)
+
+    def close(self) -> None:
+        """Close those that are not lent out, and the others when they are given back."""
+        self._is_open = False
+        while (connection := self._pop()) is not None:
+            close(connection)
+
+    def _idle_one(self) -> Connection | None:
+        if not self._is_open:
+            raise errors.StoreUnavailable(f"{self.where} is closed", hint="Open a new Harness.")
+        while (connection := self._pop()) is not None:
+            if is_quiet(connection):
+                return connection
+            close(connection)
+        return None
+
+    def _pop(self, place: int = -1) -> Connection | None:
+        try:
+            return self._idle.pop(place)[0]
+        except IndexError:
+            return None  # lent out meanwhile
+
+    def give(self, connection: Connection) -> None:
+        """Take in a connection that came from `open_one`."""
+        self._give_back(connection)
+
+    def _give_back(self, connection: Connection) -> None:
+        if not self._is_open or not is_free(connection):
+            close(connection)
+            return
+        now = time.monotonic()
+        self._idle.append((connection, now))
+        oldest = self._idle[:1]
+        if oldest and now - oldest[0][1] > _LONGEST_IDLE and (unused := self._pop(0)) is not None:
+            close(unused)
+
+    def _made(self, patience: Patience | None) -> Connection:
+        patience = patience or Patience(self.seconds, self.where)
+        while True:
+            try:
+                return self.once(patience.left)
+            except psycopg.Error as error:
+                patience.pause(error)
+
+
+def close(connection: Connection) -> None:
+    """Close a connection, whatever state it is in."""
+    with suppress(psycopg.Error):
+        connection.close()
+
+
+def is_free(connection: Connection) -> bool:
+    """Whether nothing is under way on a connection."""
+    pgconn = connection.pgconn
+    return (
+        pgconn.status == ConnStatus.OK
+        and pgconn.transaction_status == TransactionStatus.IDLE
+        and pgconn.pipeline_status == PipelineStatus.OFF
+    )
+
+
+def is_quiet(connection: Connection) -> bool:
+    """Whether a connection is there and nothing has arrived on it unasked."""
+    if connection.pgconn.status != ConnStatus.OK:
+        return False
+    waiting = select.poll()
+    waiting.register(connection.pgconn.socket, select.POLLIN | select.POLLPRI)
+    return not waiting.poll(0)
+
+
+def _seconds(text: Any, where: str) -> float:
+    """libpq's connect_timeout, which here is the time for all attempts together; 0 is none given."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise errors.UsageError(f"connect_timeout={text} in {where} is no number of seconds") from None
+    return seconds if seconds > 0 else WAIT_SECONDS
