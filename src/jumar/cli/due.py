@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jumar.cli.exits import exit_code, worst
 from jumar.cli.lines import STATUS_STYLES
 from jumar.cli.messages import AgentLeft, Interrupted, write_json
-from jumar.cli.notes import Waits, note_of
+from jumar.cli.notes import note_of
 from jumar.cli.options import Options, prints_aside
 from jumar.cli.progress import Progress
 from jumar.cli.reading import info_of, output_json, short_id, waits_of
@@ -18,6 +18,8 @@ from jumar.harness.harness import Harness
 from jumar.harness.results import RunInfo, RunResult
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from jumar.cli.screen import Screen
 
 _SHORT, _AGENT, _STATUS = 8, 20, 9
@@ -60,18 +62,15 @@ class _Ended:
         error = result.error if isinstance(result.error, JumarError) and result.status != "FAILED" else None
         self.codes.append(error.exit_code if error is not None else exit_code(run, result.waiting_on))
         if self._options.json:
-            self.found.append(_as_json(self._harness, run, result))
+            self.found.append(result_json(self._harness, run, result))
             return
         assert self.progress is not None
         with self.progress.aside():
             from jumar.cli.screen import out
 
-            waits = waits_of(self._harness, run)
-            _print(out(), short_id(self._harness, run.run_id), run, result, self._output(result), waits)
-
-    def _output(self, result: RunResult[Any]) -> str:
-        data = output_json(self._harness, result.run_id) if result.status == "COMPLETED" else None
-        return "" if data is None else data[:_LONGEST_OUTPUT].decode("utf-8", "replace")
+            screen = out()
+            line = result_line(screen, self._harness, run, result)
+            screen.print(screen.crop(line) if screen.is_terminal else line)
 
     def interrupted(self, kind: type[Interrupted]) -> Interrupted:
         """Ctrl-C: what is done is told already."""
@@ -82,7 +81,8 @@ class _Ended:
         )
 
 
-def _as_json(harness: Harness, run: RunInfo, result: RunResult[Any]) -> dict[str, Any]:
+def result_json(harness: Harness, run: RunInfo, result: RunResult[Any]) -> dict[str, Any]:
+    """How a run was left, for a program."""
     import msgspec
 
     output = output_json(harness, run.run_id) if result.status == "COMPLETED" else None
@@ -99,18 +99,24 @@ def _as_json(harness: Harness, run: RunInfo, result: RunResult[Any]) -> dict[str
     }
 
 
-def _print(screen: Screen, short: str, run: RunInfo, result: RunResult[Any], output: str, waits: Waits) -> None:
+def result_line(screen: Screen, harness: Harness, run: RunInfo, result: RunResult[Any]) -> Text:
+    """How a run was left, on one line."""
     from rich.text import Text
 
-    text, style = note_of(run, waits, now_ms())
+    data = output_json(harness, run.run_id) if result.status == "COMPLETED" else None
+    output = "" if data is None else data[:_LONGEST_OUTPUT].decode("utf-8", "replace")
+    text, style = note_of(run, waits_of(harness, run), now_ms())
     if result.error is not None and result.status != "FAILED":
         what = result.error.what if isinstance(result.error, JumarError) else str(result.error)
         text, style = f"{type(result.error).__name__}: {what}", "red"
-    line = Text.assemble(
-        (screen.pad(short, _SHORT + 2), "bold"),
-        screen.pad(screen.clean(run.agent), _AGENT) + "  ",
+    return Text.assemble(
+        *run_columns(screen, short_id(harness, run.run_id), run.agent),
         (screen.pad(result.status.lower(), _STATUS), STATUS_STYLES.get(result.status, "")),
         (f"  after {lasted(run.updated_at - run.created_at)}  ", "dim"),
         (screen.clean(output or text), "" if output else style),
     )
-    screen.print(screen.crop(line) if screen.is_terminal else line)
+
+
+def run_columns(screen: Screen, short: str, agent: str) -> tuple[tuple[str, str], str]:
+    """What a line about a run begins with."""
+    return (screen.pad(short, _SHORT + 2), "bold"), screen.pad(screen.clean(agent), _AGENT) + "  "

@@ -19,6 +19,7 @@ from jumar.cli.commands.looking import brief, requests, runs, show, trace
 from jumar.cli.commands.recovering import fork, rollback
 from jumar.cli.commands.steering import cancel, pause
 from jumar.cli.commands.storing import doctor, store
+from jumar.cli.commands.working import worker
 from jumar.cli.groups import Commands
 from jumar.cli.messages import Interrupted, as_usage_error, tell
 from jumar.cli.options import Options, with_app, with_config, with_store
@@ -49,7 +50,7 @@ def cli() -> None:
 
 
 for _command in (
-    *(demo, run, resume),
+    *(demo, run, resume, worker),
     *(runs, requests, show, trace, brief, diff),
     *(approve, reject, answer, resolve),
     *(pause, cancel, rollback, fork),

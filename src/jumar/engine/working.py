@@ -92,14 +92,16 @@ class Options(Struct, frozen=True):
 
 
 class Happening(Struct, frozen=True):
-    """Something a worker tells of a run: that it is taken up, how it was left (`result`), that it could not be driven
-    on (`error`), or that its place was given up because it hangs.
+    """Something a worker tells: that it takes a run up, how it was left (`result`), that it could not be driven on
+    (`error`), that its place was given up because it hangs; or, of no run, that the worker ends, with so many runs
+    `under_way`, and that it now hands these over.
     """
 
-    kind: str  # "taken-up", "left", "not-driven", "given-up"
-    run: RunRecord
+    kind: str  # "taken-up", "left", "not-driven", "given-up"; "stopping", "handing-over"
+    run: RunRecord | None = None
     result: Any = None
     error: BaseException | None = None
+    under_way: int = 0
 
 
 class Place:
@@ -177,8 +179,7 @@ class Worker:
         self._stop = stop
         self._told = told
         self._slots: dict[str, _Slot] = {}
-        self._ended: SimpleQueue[_Slot] = SimpleQueue()
-        self._taken_up: SimpleQueue[RunRecord] = SimpleQueue()
+        self._news: SimpleQueue[RunRecord | _Slot] = SimpleQueue()  # a run that was claimed, a place that is done with
         self._bell = Bell()
         self._watch: Watch | None = None
         self._left_alone: dict[str, tuple[float, int]] = {}  # until when, and how often in a row it went wrong
@@ -296,10 +297,10 @@ class Worker:
             thread.start()
         except RuntimeError as error:  # no thread is left just now
             slot.error = error
-            self._ended.put(slot)
+            self._news.put(slot)
 
     def _claimed(self, place: Place, run: RunRecord) -> None:
-        self._taken_up.put(run)
+        self._news.put(run)
         self.wake()
 
     def _driven(self, slot: _Slot) -> None:
@@ -308,38 +309,37 @@ class Worker:
             slot.result = self._drive(slot.place)
         except BaseException as error:
             slot.error = error
-        self._ended.put(slot)
+        self._news.put(slot)
         self.wake()
 
     # --- Letting go. ---
 
     def _collect(self) -> None:
         """Tell what has happened in the places, and free those that are done with."""
-        for run in _waiting(self._taken_up):
-            self._told(Happening("taken-up", run))
-        for slot in _waiting(self._ended):
-            run = slot.place.run
-            if self._slots.get(run.run_id) is slot:  # else its place was given up before
-                del self._slots[run.run_id]
-                self._judge(slot)
+        for news in _waiting(self._news):
+            if isinstance(news, RunRecord):
+                self._tell(Happening("taken-up", news))
+            elif self._slots.get(news.place.run.run_id) is news:  # else its place was given up before
+                del self._slots[news.place.run.run_id]
+                self._judge(news)
         clock = self._engine.io.clock()
         for run_id, slot in list(self._slots.items()):
             if slot.place.is_lost(clock):
                 del self._slots[run_id]
                 self._leave_alone_longer(run_id)
-                self._told(Happening("given-up", slot.place.run))
+                self._tell(Happening("given-up", slot.place.run))
 
     def _judge(self, slot: _Slot) -> None:
         run, error = slot.place.run, slot.error
         if error is None:
             self._left_alone.pop(run.run_id, None)
-            self._told(Happening("left", run, result=slot.result))
+            self._tell(Happening("left", run, result=slot.result))
         elif isinstance(error, _TAKEN) and not slot.place.is_claimed:
             self._leave_alone(run.run_id)
         else:
             self._leave_alone_longer(run.run_id)
             log(WARNING, run.run_id, None, "the run could not be driven on: %s", short_message(error))
-            self._told(Happening("not-driven", run, error=error))
+            self._tell(Happening("not-driven", run, error=error))
 
     def _leave_alone(self, run_id: str) -> None:
         """Do not look at a run again at once that somebody else was quicker to take, or that cannot be run here."""
@@ -360,6 +360,9 @@ class Worker:
         """Let what is driven end, or leave it to others once the grace is over."""
         deadline = time.monotonic() + self._options.grace
         is_over = False
+        self._collect()
+        if self._stop.is_set():
+            self._tell(Happening("stopping", under_way=len(self._slots)))
         while True:
             self._collect()
             if not self._slots:
@@ -369,9 +372,16 @@ class Worker:
             left = deadline - time.monotonic()
             if left <= 0 and not is_over:
                 is_over = True
+                self._tell(Happening("handing-over", under_way=len(self._slots)))
                 for slot in self._slots.values():
                     slot.place.leave()
             self._wait(self._options.poll if is_over else min(left, self._options.poll))
+
+    def _tell(self, happening: Happening) -> None:
+        try:
+            self._told(happening)
+        except Exception as error:  # whoever is told must not end the work
+            log(WARNING, NOTHING, None, "what a worker told was not taken: %s", short_message(error))
 
     # --- What is not ours, and what cannot be reached. ---
 

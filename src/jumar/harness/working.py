@@ -27,20 +27,26 @@ MOST_CRASHES = 1_000_000
 
 
 class WorkerEvent(Struct, frozen=True):
-    """What a worker tells of a run, as it happens.
+    """What a worker tells, as it happens.
 
-    `what` is "taken-up"; "left", with the run's `result`: it has ended, waits, was stopped by an order, or is QUEUED
-    again because the worker ends; "not-driven", with the `error` that kept it from being driven on, after which it is
-    left alone for a while; or "given-up": its agent hangs, so that its lease was left to run out.  `crashes` is how
-    many processes had ended under the run when it was taken up.
+    Of a run, `what` is "taken-up"; "left", with the run's `result`: it has ended, waits, was stopped by an order, or is
+    QUEUED again because the worker ends; "not-driven", with the `error` that kept it from being driven on, after which
+    it is left alone for a while; or "given-up": its agent hangs, so that its lease was left to run out.  `epoch` counts
+    the claims of a run that is taken up, `crashes` how many processes have ended under it since it last recorded
+    something new.
+
+    Of the worker itself it is "stopping", and "handing-over" once the grace time is over, each with how many runs are
+    `under_way`.
     """
 
     what: str
-    run_id: str
-    agent: str
+    run_id: str = ""
+    agent: str = ""
     result: RunResult[Any] | None = None
     error: BaseException | None = None
+    epoch: int = 0
     crashes: int = 0
+    under_way: int = 0
 
 
 class WorkerReport(Struct, frozen=True):
@@ -130,6 +136,13 @@ def _given(name: str, value: float, *, zero: bool) -> float:
     return found
 
 
+def _event(happened: Happening) -> WorkerEvent:
+    run = happened.run
+    if run is None:
+        return WorkerEvent(happened.kind, under_way=happened.under_way)
+    return WorkerEvent(happened.kind, run.run_id, run.agent, happened.result, happened.error, run.epoch, run.crashes)
+
+
 class _Counts:
     """Counts what happens, and tells it on."""
 
@@ -141,17 +154,16 @@ class _Counts:
         self._given_up = 0
 
     def tell(self, happened: Happening) -> None:
-        run = happened.run
         if happened.kind == "taken-up":
             self._taken_up += 1
         elif happened.kind == "left":
             self._left[happened.result.status] = self._left.get(happened.result.status, 0) + 1
         elif happened.kind == "not-driven":
             self._not_driven += 1
-        else:
+        elif happened.kind == "given-up":
             self._given_up += 1
         if self._told is not None:
-            self._told(WorkerEvent(happened.kind, run.run_id, run.agent, happened.result, happened.error, run.crashes))
+            self._told(_event(happened))
 
     def report(self, abandoned: tuple[str, ...]) -> WorkerReport:
         return WorkerReport(self._taken_up, self._left, self._not_driven, self._given_up, abandoned)
