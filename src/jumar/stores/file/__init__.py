@@ -1,0 +1,1 @@
+"""The store in a folder of JSON files; see `jumar.stores.file.store`."""
