@@ -11,6 +11,7 @@ from jumar.core.store import Store
 from jumar.stores.clock import lease_now
 from jumar.stores.opening import open_store
 from jumar.testing import ModelStore, StoreConformance
+from tests.conformance import one_schema
 
 
 class TestSQLiteFile(StoreConformance):
@@ -23,6 +24,11 @@ class TestMemory(StoreConformance):
 
     def make_store(self, folder: Path) -> Store:
         return open_store("memory:")
+
+
+class TestPostgres(StoreConformance):
+    def make_store(self, folder: Path) -> Store:
+        return one_schema.shared().store_of(folder)
 
 
 class TestModel(StoreConformance):
@@ -46,6 +52,7 @@ import json, sys
 import jumar, jumar.testing
 light = sorted({"pytest", "hypothesis", "_pytest"} & set(sys.modules))
 from jumar.testing import ModelStore, StoreConformance
+from tests.conformance import one_schema
 print(json.dumps([light, "hypothesis" in sys.modules, StoreConformance.__module__]))
 """
 

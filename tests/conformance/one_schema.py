@@ -1,0 +1,75 @@
+"""A store in PostgreSQL for each of many short tests: one schema a process, emptied between them, since making a schema
+anew costs more than such a test does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import secrets
+from functools import cache
+from typing import Any
+
+import psycopg
+
+from jumar.core.store import Store
+from jumar.stores.postgres.address import parse
+from jumar.stores.postgres.store import PostgresStore
+from jumar.testing.postgres import drop_schema, server, with_schema
+
+TABLES = ("run", "call", "artifact", "checkpoint", "request", "event", "identity", "hold")
+
+
+class OneSchema:
+    """A schema with its tables, dropped when the process ends."""
+
+    def __init__(self) -> None:
+        self.name = f"t_{secrets.token_hex(6)}"
+        there = server().address
+        self.address = with_schema(there, self.name)
+        PostgresStore(self.address).close()
+        self.beside: psycopg.Connection[Any] = psycopg.connect(parse(self.address).uri, autocommit=True)
+        atexit.register(self._drop, there)
+        self._emptied_for: set[object] = set()
+
+    def store_of(self, owner: object) -> Store:
+        """The store that stands for `owner`, a folder: an empty one at first, the same one when asked again."""
+        if owner not in self._emptied_for:
+            self._emptied_for.add(owner)
+            self.empty()
+        return PostgresStore(self.address)
+
+    def empty(self) -> None:
+        """Take every row away."""
+        self.execute(";".join(f"DELETE FROM {{schema}}.{table}" for table in TABLES))
+
+    def execute(self, text: str) -> psycopg.Cursor[Any]:
+        """Carry out statements beside any store; {schema} is the schema's name."""
+        return self.beside.execute(text.replace("{schema}", self.name).encode())
+
+    def _drop(self, there: str) -> None:
+        self.beside.close()
+        drop_schema(there, self.name)
+
+
+@cache
+def shared() -> OneSchema:
+    """The schema of this process's tests."""
+    return OneSchema()
+
+
+@cache
+def clocked() -> OneSchema:
+    """One whose lease clock stands still until `set_clock`."""
+    schema = OneSchema()
+    schema.execute(
+        "CREATE TABLE {schema}.clock (ms bigint NOT NULL);"
+        "INSERT INTO {schema}.clock VALUES (0);"
+        "CREATE OR REPLACE FUNCTION {schema}.lease_ms() RETURNS bigint LANGUAGE sql VOLATILE AS"
+        " 'SELECT ms FROM {schema}.clock'"
+    )
+    return schema
+
+
+def set_clock(ms: int) -> None:
+    """What the lease clock of `clocked` reads from now on."""
+    clocked().execute(f"UPDATE {{schema}}.clock SET ms = {ms}")
