@@ -52,7 +52,6 @@ import json, sys
 import jumar, jumar.testing
 light = sorted({"pytest", "hypothesis", "_pytest"} & set(sys.modules))
 from jumar.testing import ModelStore, StoreConformance
-from tests.conformance import one_schema
 print(json.dumps([light, "hypothesis" in sys.modules, StoreConformance.__module__]))
 """
 
