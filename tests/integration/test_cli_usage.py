@@ -108,9 +108,9 @@ def test_an_app_without_its_harness_is_refused(site: Site) -> None:
         ("def broken(:\n    pass\n", "SyntaxError: ", "def broken(:"),
         ("import sys\nsys.exit('stop')\n", "SystemExit: stop", "sys.exit('stop')"),
         (
-            "from jumar import Harness\nharness = Harness(durability='hot')\n",
+            "from jumar import Harness\nharness = Harness(budget=5)\n",
             "NotSupported: ",
-            "harness = Harness(durability='hot')",
+            "harness = Harness(budget=5)",
         ),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_store_of_no_known_kind_is_refused(site: Site) -> None:
     done = site.here("runs", "--store", "runs.db")
     assert done.code == 2
     assert "Did you mean sqlite:///runs.db?" in " ".join(done.err.split())
-    assert site.here("runs", "--store", "postgresql://host/db").code == 2
+    assert site.here("runs", "--store", "mysql://host/db").code == 2
 
 
 def test_in_json_an_error_is_an_object_on_standard_output_and_text_on_standard_error(site: Site) -> None:

@@ -24,7 +24,7 @@ import pytest
 
 from jumar.core.changes import Ack
 from jumar.core.records import RunRecord
-from jumar.stores import commits
+from jumar.stores import behind, commits, tickets
 from jumar.stores.commits import CommitQueue
 from jumar.stores.opening import open_store
 from jumar.testing.conformance_scene import Scene, call
@@ -48,7 +48,7 @@ class Interrupt:
         sys.settrace(self.outer)
 
     def enter(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if frame.f_code.co_filename != commits.__file__:
+        if frame.f_code.co_filename not in (commits.__file__, behind.__file__, tickets.__file__):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         code = frame.f_code.co_code

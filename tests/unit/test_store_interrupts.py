@@ -26,7 +26,7 @@ from jumar.core.changes import Ack, Advance, Refusal
 from jumar.core.requests import Lane
 from jumar.core.states import CallState
 from jumar.errors import StoreBusy, StoreFull
-from jumar.stores import commits
+from jumar.stores import behind, commits, tickets
 from jumar.stores.commits import CommitQueue
 from jumar.stores.opening import open_store
 from jumar.stores.sqlite.store import SQLiteStore
@@ -35,7 +35,7 @@ from tests.conformance.wrapping import Watched
 
 SOON = 10.0
 _LOOKS = {"RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD"}
-_WITHIN = ("_pass_on", "<listcomp>", "<genexpr>", "<setcomp>", "_call")
+_WITHIN = ("_pass_on", "<listcomp>", "<genexpr>", "<setcomp>", "call_in", "_without_closed", "_ring")
 
 
 class Interrupt:
@@ -57,7 +57,7 @@ class Interrupt:
         sys.settrace(self.outer)
 
     def enter(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if frame.f_code.co_filename != commits.__file__ or frame.f_code.co_name not in _WITHIN:
+        if frame.f_code.co_filename not in (commits.__file__, behind.__file__, tickets.__file__) or frame.f_code.co_name not in _WITHIN:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         code = frame.f_code.co_code
@@ -229,7 +229,7 @@ def interrupted_follower(store: Watched, queue: CommitQueue, change: Advance, la
             return getattr(self.lock, name)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commits, "Lock", Gate)
+        patch.setattr(tickets, "Lock", Gate)
         return Submitting(queue, change, lane).ended()
 
 
@@ -239,10 +239,10 @@ def test_the_advances_behind_one_whose_thread_was_interrupted_are_not_stale(stor
     leader = Submitting(queue, scene.advance(scene.running()))
     assert held.reached.wait(SOON)
     assert isinstance(interrupted_follower(store, queue, scene.advance(run), lane), KeyboardInterrupt)
-    behind = Submitting(queue, scene.advance(run), lane)
+    follower = Submitting(queue, scene.advance(run), lane)
     until(lambda: len(queue._pending) == 2)
     held.go.set()
-    assert isinstance(behind.ended(), Ack)
+    assert isinstance(follower.ended(), Ack)
     assert isinstance(leader.ended(), Ack)
     assert store.run(run.run_id).version == lane.version == 2
 

@@ -41,6 +41,7 @@ _TRACE_STYLES = {
     "forked": "magenta",
     "drifted": "yellow",
     "files-held": "yellow",
+    "written-behind": "dim",
     "succeeded": "green",
     "completed": "bold green",
 }

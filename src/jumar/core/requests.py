@@ -35,19 +35,50 @@ class Request(Generic[T]):
 class Lane:
     """Where a run's version is counted: each advance is given the next one when it is queued, so that parallel calls
     of one run can share a commit.
+
+    `is_trusted` says whether the run's lease surely lasts: for so long whoever waits for a change waits behind a hot
+    one that the store does not take.
     """
 
-    __slots__ = ("version",)
+    __slots__ = ("is_trusted", "version")
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, is_trusted: Callable[[], bool] = bool) -> None:
         self.version = version
+        self.is_trusted = is_trusted
+
+
+class Written(Struct, frozen=True):
+    """How long a hot write took: seconds until it was accepted, seconds until it was on disk, and how often it was
+    tried again.
+    """
+
+    hot: float
+    cold: float
+    retries: int
+
+
+Told: TypeAlias = Callable[[Outcome | Exception, Written], None]
 
 
 class Commit(Struct, Request[Outcome], frozen=True, eq=False):
-    """Write a change and answer once it is on disk (or refused).  A StoreError is thrown into the flow."""
+    """Write a change and answer once it is on disk (or refused).  A StoreError is thrown into the flow.
+
+    With `hot` nobody waits: the answer is an Ack of what is queued, and `hot` is told, in whatever thread, once it is
+    on disk, refused, or in error for good.  Where too much is queued already it is waited for after all.
+    """
 
     change: Change
     lane: Lane | None = None
+    hot: Told | None = None
+
+
+class Flush(Request[None]):
+    """Wait until the hot changes of a run are on disk, or its lease can no longer be trusted."""
+
+    __slots__ = ("lane",)
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
 
 
 class Load(Request[T]):
@@ -229,6 +260,23 @@ class Restore(Request[Any]):
         self.paths = tuple(paths)
         self.force = force
         self.skip = skip
+
+
+class Materialise(Request[str]):
+    """Make a folder of this host's own of what a run's files were on another: the whole snapshot `tree` with `parts`,
+    snapshots of declared paths, in their place; it is named after `run_id` and `move`, the claim it is made for.
+    Answers where it is, as a run's row says it.
+
+    WorkspaceElsewhere where the snapshots lack something; IntegrityError, StoreError and WorkspaceError as they come.
+    """
+
+    __slots__ = ("move", "parts", "run_id", "tree")
+
+    def __init__(self, run_id: str, move: int, tree: bytes, parts: Sequence[bytes] = ()) -> None:
+        self.run_id = run_id
+        self.move = move
+        self.tree = tree
+        self.parts = tuple(parts)
 
 
 class Graft(Request[None]):

@@ -161,6 +161,8 @@ class EventKind(Label):
     UNCAPTURED = 30
     ARRIVED = 31
     MOVED_AWAY = 32
+    MATERIALISED = 33
+    WRITTEN_BEHIND = 33
 
 
 class Storage(Label):

@@ -76,8 +76,9 @@ class Engine:
         self.undoers: Callable[[str], ToolPolicy | None] = lambda name: None  # the tools that are known, by their names
 
     def close(self) -> None:
-        """Stop renewing leases, and close the files and the store."""
+        """Stop renewing leases, write what is not on disk yet, and close the files and the store."""
         self.leases.close()
+        self.io.queue.close()
         self.files.close()
         self.store.close()
 

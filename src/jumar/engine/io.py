@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jumar.core.records import LeaseTime
 from jumar.core.requests import Attempt, Request
 from jumar.core.store import Store
+from jumar.engine.logs import INFO, NOTHING, WARNING, log
 from jumar.stores.clock import lease_ms, wall_ms
 from jumar.stores.commits import CommitQueue
 
@@ -26,15 +27,26 @@ class Watcher(Protocol):
     def after(self, request: Request[Any], answer: Any) -> None: ...
 
 
+def _note(wrong: bool, what: str) -> None:
+    log(WARNING if wrong else INFO, NOTHING, None, "%s", what)
+
+
 class IO:
     """The outside world as flows see it through a driver."""
 
     __slots__ = ("_files", "clock", "going_on", "queue", "store", "wall", "watcher")
 
-    def __init__(self, store: Store, watcher: Watcher | None = None, files: Files | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        watcher: Watcher | None = None,
+        files: Files | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
         self.store = store
-        self.queue = CommitQueue(store)
-        self.clock: Callable[[], int] = lease_ms
+        self.queue = CommitQueue(store, _note)
+        # The lease clock, where that is another host's as far as it is known without asking; else this one's.
+        self.clock: Callable[[], int] = clock or lease_ms
         self.wall: Callable[[], int] = wall_ms
         self.watcher = watcher
         self._files = files

@@ -36,6 +36,7 @@ from jumar.errors import (
 
 if TYPE_CHECKING:
     from jumar.core.briefs.records import Drift
+    from jumar.engine.behind import Behind
 
 _OWN_NAME = "Give each step in a thread or task of its own a name that no other step has."
 
@@ -101,6 +102,7 @@ class LiveRun:
         self.given_up: deque[Any] = deque()
         self._making: set[int] = set()
         self.aside: Riders | None = None
+        self.behind: Behind | None = None  # what is written hot
         forks.watch(self, LiveRun._forked)
 
     # --- Going on or not. ---
@@ -411,9 +413,9 @@ class LiveRun:
                 riders.changes += back
                 riders.drops += [each.seq for each in back]
 
-    def ride_event(self, kind: EventKind, call_seq: int | None, detail: str) -> None:
+    def ride_event(self, kind: EventKind, call_seq: int | None, detail: str, at: int | None = None) -> None:
         """Tell something with the next advance."""
-        event = EventRecord(kind, self.wall(), call_seq, self.epoch, detail)
+        event = EventRecord(kind, self.wall() if at is None else at, call_seq, self.epoch, detail)
         with self.lock:
             self.ride().events.append(event)
 
@@ -453,10 +455,9 @@ class LiveRun:
         """The same for what has happened already, which a context that cannot be stored must not stand in the way of:
         then there is no restore point.
         """
-        if event not in self.settings.triggers:
-            return
-        with suppress(NotStorable):
-            self.ride_checkpoint(event, step, self.kept_context())
+        if event in self.settings.triggers:
+            with suppress(NotStorable):
+                self.ride_checkpoint(event, step, self.kept_context())
 
     def checkpoint_record(
         self, trigger: Trigger, step: str, context: tuple[Artifact, ...], refs: tuple[str, ...] = ()
@@ -491,8 +492,8 @@ class LiveRun:
 
     def take_riders(self) -> Riders | None:
         """What goes with the advance that is being built."""
-        if self._riders is None:
-            return None
-        with self.lock:
-            riders, self._riders = self._riders, None
-        return riders
+        if self._riders is not None:
+            with self.lock:
+                riders, self._riders = self._riders, None
+                return riders
+        return None

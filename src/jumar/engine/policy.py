@@ -36,6 +36,7 @@ class Settings(Struct, frozen=True):
     snapshot_limits: SnapshotLimits = SnapshotLimits()
     fingerprints: Mapping[str, Fingerprint] = MappingProxyType({})
     refuses_drift: bool = False
+    hot: bool = False  # whether reads are recorded without waiting for it
 
     @property
     def ttl_ms(self) -> int:
@@ -90,6 +91,7 @@ class ToolPolicy(Struct, frozen=True):
     verify: Callable[..., Any] | None = None
     compensate: Callable[..., Any] | None = None  # undoes a call, from its result (first) and its arguments
     strategy: Strategy | None = None  # instead of the one that `core.strategies` chooses
+    hot: bool | None = None  # of a read: whether its end is recorded without waiting for it; None: as the harness says
     threaded: bool = False  # a plain body that an async run sends to a worker thread, as gather and map do
 
     def sure_at(self, settings: Settings, ended_at: int | None, dispatch_by: int) -> int:

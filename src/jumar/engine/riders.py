@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord
+from jumar.core.states import Storage
 
 
 class Riders:
@@ -25,3 +26,10 @@ class Riders:
         self.events: list[EventRecord] = []
         self.frees: list[int] = []
         self.drops: list[int] = []
+
+    @property
+    def may_be_hot(self) -> bool:
+        """Whether they may go with an advance that is not waited for: lines of the trace, and a hot checkpoint."""
+        if self.calls or self.changes or self.frees or self.drops:
+            return False
+        return self.before is None or self.before.storage is Storage.HOT

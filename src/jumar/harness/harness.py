@@ -26,7 +26,7 @@ from jumar.database import forks
 from jumar.engine.policy import Settings
 from jumar.errors import UsageError
 from jumar.harness.agents import AgentSpec
-from jumar.harness.options import drift_named, refuse_later, strategy_named, whole
+from jumar.harness.options import drift_named, durability_named, refuse_later, strategy_named, whole
 from jumar.harness.recovering import Recovering
 from jumar.harness.results import RunResult
 from jumar.harness.twins import twin
@@ -66,7 +66,8 @@ class Harness(Recovering):
     `config` is a YAML file that says which events keep checkpoints and what a snapshot may cost; ConfigError where it
     cannot be used.  `drift` is "warn" or "refuse": what a resume does where a fingerprint says that something outside
     has changed since.  `max_crashes` is how many processes may end under a run, one after the other and without
-    recording anything new, before a worker takes it up no more.
+    recording anything new, before a worker takes it up no more.  `durability` is "sync", or "hot": an agent goes on
+    before the results of tools that only read are on disk, and a crash may have it read again what was not.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Harness(Recovering):
         strict: bool = False,
         drift: str = "warn",
         max_crashes: int = DEFAULT_MAX_CRASHES,
+        durability: str = "sync",
         **later: Any,
     ) -> None:
         refuse_later("Harness", later, Harness)
@@ -99,6 +101,7 @@ class Harness(Recovering):
             **_configured(config),
             fingerprints=self._fingerprints,
             refuses_drift=drift_named(drift),
+            hot=durability_named(durability),
         )
         self.max_crashes = whole("max_crashes", max_crashes, 1, 1_000_000)
         self._lock = threading.Lock()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jumar.core.comparing import Diff
     from jumar.harness.answering import Answering
     from jumar.harness.operations import Operations
+    from jumar.harness.statistics import Stats
     from jumar.harness.view import LoopView
 
 Waiting = Callable[[float], None] | None
@@ -258,6 +259,15 @@ class Operating(Declaring):
         return self._open().due(whole("limit", limit, 1, 1_000_000))
 
     adue = twin(due)
+
+    def stats(self) -> Stats:
+        """How writing to the store has gone in this process since it was opened: how long hot writes took until they
+        were accepted and all until they were on disk, how many are not on disk yet, how often one was tried again, and
+        how long runs were held up meanwhile.
+        """
+        return self._open().stats()
+
+    astats = twin(stats)
 
     def doctor(self) -> Report:
         """Check every checksum in the store and in the files kept for its runs, and have the databases check

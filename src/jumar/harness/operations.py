@@ -28,6 +28,7 @@ from jumar.stores.opening import open_store
 
 if TYPE_CHECKING:
     from jumar.core.briefs.records import Brief
+    from jumar.harness.statistics import Stats
     from jumar.engine.working import Happening, Place, Worker
     from jumar.engine.working import Options as WorkerOptions
     from jumar.engine.working import Told as StopTold
@@ -330,6 +331,12 @@ class Operations:
     def due(self, limit: int) -> list[str]:
         """Ids of runs that can go on by themselves."""
         return self.store.due(self._engine.io.wall(), limit)
+
+    def stats(self) -> Stats:
+        """How writing to the store has gone so far."""
+        from jumar.harness.statistics import Stats
+
+        return Stats(self._engine.io.queue.stats())
 
     def doctor(self, address: str) -> Report:
         """Check the store, and the files that its runs have kept."""

@@ -104,7 +104,27 @@ def several(name: str, value: Any) -> list[Any]:
     return list(value)
 
 
-_LATER = frozenset({"durability", "budget"})
+def durability_named(name: Any) -> bool:
+    """Whether what only reads is recorded without waiting for it."""
+    if isinstance(name, str) and name in ("sync", "hot"):
+        return name == "hot"
+    raise UsageError(f"durability={name!r} is not known", hint='Use "sync" or "hot".')
+
+
+def hot_named(name: Any, effect: Effect, whose: str) -> bool | None:
+    """The same of one tool, None where it does not say; only what may be made again can be written hot."""
+    if name is None:
+        return None
+    hot = durability_named(name)
+    if hot and effect is not Effect.READ:
+        raise UsageError(
+            f"durability='hot' is for tools that only read, and {whose} is {effect.label}",
+            hint="What it did must be on disk before the agent goes on: after a crash it would be sent again.",
+        )
+    return hot
+
+
+_LATER = frozenset({"durability", "budget"})  # of a run or an agent
 
 
 def refuse_later(where: str, options: dict[str, Any], taker: Callable[..., Any]) -> None:

@@ -27,6 +27,7 @@ from jumar.harness.options import (
     did_you_mean,
     effect_named,
     exception_types,
+    hot_named,
     scope_named,
     seconds,
     several,
@@ -73,6 +74,7 @@ class Tool(Protocol[P, R_co]):
         key: str | None = ...,
         approval: str | None = ...,
         strategy: str = ...,
+        durability: str | None = ...,
     ) -> Tool[P, R_co]:
         """The same tool with other settings for one call."""
         ...
@@ -217,6 +219,7 @@ class ToolOptions(TypedDict, total=False):
     paths: Iterable[str] | None
     verify: Callable[..., Any] | None
     strategy: str
+    durability: str | None
 
 
 def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]:
@@ -243,6 +246,9 @@ def tool(function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[
     "retry" makes it again, whatever the error, but for an "external" one that may have happened; "forward" does not,
     and the agent is told at once; "rollback" puts the files of a "write" back and makes it again, and, of any other
     tool, takes a run that fails with the call back to the start of the step that it is in, as often as it has retries.
+
+    `durability="hot"`, for an `effect="read"`, lets the agent go on as soon as a result is queued to be written
+    ("sync": once it is on disk); without it, it is as the harness says.
     """
     names = caller_names(1)
 
@@ -284,6 +290,7 @@ def _checked(function: Callable[..., Any], options: dict[str, Any]) -> dict[str,
         "errors": exception_types("errors", options.get("errors", ())),
         "approval": approval_named(options.get("approval")),
         "strategy": strategy_named(options.get("strategy", "auto")),
+        "hot": hot_named(options.get("durability"), effect_named(options.get("effect"), f"tool {name}"), name),
         **_identity(name, options),
         **_files(name, function, options),
     }
@@ -339,7 +346,6 @@ _LATER = frozenset(
     {
         "budget",
         "returns",
-        "durability",
     }
 )
 
@@ -472,10 +478,12 @@ def _using(spec: ToolSpec, options: dict[str, Any]) -> Any:
         changes["approval"] = approval_named(given.pop("approval"))
     if "strategy" in given:
         changes["strategy"] = strategy_named(given.pop("strategy"))
+    if "durability" in given:
+        changes["hot"] = hot_named(given.pop("durability"), spec.effect, spec.name)
     for option in given:
         if option in _LATER:
             raise NotSupported(f"using({option}=...) is not in this version")
-        known = ("approval", "key", "retries", "strategy", "timeout")
+        known = ("approval", "durability", "key", "retries", "strategy", "timeout")
         raise UsageError(f"{spec.name}.using has no option {option!r}", hint=did_you_mean(option, known))
     copy = spec.changed(**changes)
     copy.key = key

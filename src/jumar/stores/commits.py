@@ -15,142 +15,176 @@ in one assignment, after everything else that passing it on takes.
 A run's advances are given their versions here, in the order in which they are queued; so only another process can
 make one stale.  An advance that has its version therefore stays in the queue even where the thread that waited for it
 was interrupted: without it all that are queued behind it would be stale.
+
+Hot changes, which nobody waits for, are in the same queue: see `behind`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from copy import copy
-from threading import Lock, Thread, get_ident
-from typing import Any, Protocol
+from collections.abc import Sequence
+from threading import Thread, get_ident
+from typing import Any
 
 from msgspec.structs import replace
 
-from jumar.core.changes import Advance, Change, Outcome, Refusal
-from jumar.core.requests import Lane
+from jumar.core.changes import Ack, Advance, Change, Outcome, Refusal
+from jumar.core.requests import Lane, Told
 from jumar.core.store import CommitUnknown, Store
-from jumar.errors import StoreBusy, StoreError
+from jumar.errors import StoreBusy, StoreUnavailable
+from jumar.stores.behind import Note, WriteBehind, nobody
+from jumar.stores.tickets import REACHED, Loop, Ticket, call_in, deliver, for_each, given
 
 _SLOW_SECONDS = 0.01  # a commit longer than this is no longer made on an event loop's thread
 _ON_ITS_WAY = -1  # leads: a thread that is just being started
 _ATTEMPTS = 3  # of a change whose commit had an unknown outcome and turns out not to have landed
 
 
-class Loop(Protocol):
-    """What is needed of an asyncio event loop."""
-
-    def call_soon(self, callback: Callable[..., object], *args: Any) -> Any: ...
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> Any: ...
-    def is_closed(self) -> bool: ...
-
-
-class _Ticket:
-    """One change in the queue, and where its answer goes: a gate that a thread waits at, or a future of a loop."""
-
-    __slots__ = ("answer", "change", "future", "gate", "loop", "numbered", "settled", "thread", "unknown")
-
-    def __init__(self, change: Change, loop: Loop | None = None, future: Any = None) -> None:
-        self.change = change
-        self.loop = loop
-        self.future = future
-        self.gate: Lock | None = None
-        self.thread = 0  # that waits at the gate
-        self.answer: Outcome | BaseException | None = None
-        self.settled = False
-        self.numbered = False  # whether its run's later changes count on it
-        self.unknown = False  # whether its commit's outcome has to be read back
-
-    def resolve_future(self) -> None:
-        if self.future.done():
-            return
-        if isinstance(self.answer, BaseException):
-            self.future.set_exception(self.answer)
-        else:
-            self.future.set_result(self.answer)
-
-
-class CommitQueue:
+class CommitQueue(WriteBehind):
     """All writing of one process to one store passes here."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, note: Note = nobody) -> None:
+        super().__init__(note)
         self._store = store
-        self._lock = Lock()
-        self._pending: list[_Ticket] = []
-        self._leader = 0  # the thread that commits just now
         self._scheduled: set[Loop] = set()
         self._slow = False
+
+    # --- Queueing. ---
 
     def submit(self, change: Change, lane: Lane | None = None) -> Outcome:
         """Commit a change, from any thread, and answer once it is on disk or refused."""
         me = get_ident()
-        ticket: _Ticket | None = None
+        ticket: Ticket | None = None
         try:
             with self._lock:
-                if self._leader or self._pending:
-                    ticket = _Ticket(change)
-                    if self._leader:
-                        ticket.thread, ticket.gate = me, Lock()
-                        ticket.gate.acquire()
-                    self._append(ticket, lane)
+                if self._leader or self._pending or self._held:
+                    ticket = Ticket(change, lane)
+                    self._line_up(ticket, me)
                 else:
                     change = _numbered(change, lane)
-                if not self._leader:
                     self._leader = me
             if ticket is None:
                 return self._commit_alone(change, me)
-            if ticket.gate is not None:
-                ticket.gate.acquire()
-            if not ticket.settled:
-                self._lead(None)
-            return _given(ticket.answer)
+            return self._waited_for(ticket)
         except BaseException:
             self._step_down(me, ticket)
             raise
 
-    def submit_async(self, change: Change, lane: Lane | None, loop: Loop, future: Any) -> None:
+    def submit_async(self, change: Change | None, lane: Lane | None, loop: Loop, future: Any) -> None:
         """Queue a change from a loop's own thread; its future answers once the change is on disk or refused."""
+        self._queue_on(loop, Ticket(change, lane, loop, future))
+
+    def submit_hot(self, change: Advance, lane: Lane, told: Told) -> Outcome:
+        """Queue a change that is not waited for, from any thread.  Where there is no room for it, it is."""
+        ack = self._accepted(change, lane, told)
+        return self._submitted(Ticket(change, lane, told=told)) if ack is None else ack
+
+    def submit_hot_async(self, change: Advance, lane: Lane, loop: Loop, future: Any, told: Told) -> Ack | None:
+        """The same from a loop's own thread; None where there is no room for it: then the future answers."""
+        ack = self._accepted(change, lane, told)
+        if ack is None:
+            self._queue_on(loop, Ticket(change, lane, loop, future, told))
+        return ack
+
+    def flush(self, lane: Lane | None) -> None:
+        """Wait until what is queued now is on disk, but for what is held back of other runs; of this one it is waited
+        for while its lease may be trusted, after which the store's error is raised.
+        """
+        if not self.is_idle():
+            self._submitted(Ticket(None, lane))
+
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way."""
+        return not (self._leader or self._pending or self._held)
+
+    def _submitted(self, ticket: Ticket) -> Outcome:
+        """Wait for a ticket that is not queued yet."""
+        me = get_ident()
+        try:
+            with self._lock:
+                self._line_up(ticket, me)
+            return self._waited_for(ticket)
+        except BaseException:
+            self._step_down(me, ticket)
+            raise
+
+    def _line_up(self, ticket: Ticket, me: int) -> None:
+        """Queue a ticket that this thread waits for, and lead where nobody does; called with the queue locked."""
+        if self._leader or self._is_held(ticket.lane):
+            ticket.close_gate(me)
+        ticket.thread = me
+        self._append(ticket)
+        if ticket.gate is None:
+            self._leader = me
+
+    def _waited_for(self, ticket: Ticket) -> Outcome:
+        while not ticket.settled:
+            if ticket.gate is not None:
+                ticket.gate.acquire()
+            if not ticket.settled:
+                self._lead(None)
+        return given(ticket.answer)
+
+    def _queue_on(self, loop: Loop, ticket: Ticket) -> None:
         with self._lock:
-            self._append(_Ticket(change, loop, future), lane)
+            self._append(ticket)
             schedule = loop not in self._scheduled
             if schedule:
                 self._scheduled.add(loop)
         if schedule:
             loop.call_soon(self._flush, loop)
 
-    def _append(self, ticket: _Ticket, lane: Lane | None) -> None:
+    def _append(self, ticket: Ticket) -> None:
         """Queue a change under its run's next version; called with the queue locked.
 
-        No interrupt can come between the last two statements: what is counted is queued.
+        No interrupt can come between the last statements: what is counted is queued.
         """
+        lane = ticket.lane
+        queue = self._held if self._is_held(lane) else self._pending
         if lane is None or not isinstance(ticket.change, Advance):
-            self._pending.append(ticket)
+            queue.append(ticket)
             return
         ticket.change = replace(ticket.change, version=lane.version)
         ticket.numbered = True
         lane.version += 1
-        self._pending.append(ticket)
+        if ticket.told is not None:
+            ticket.counted = True
+            self._hot += 1
+            self._hot_bytes += ticket.size
+        queue.append(ticket)
+
+    def _is_held(self, lane: Lane | None) -> bool:
+        """Whether something of this run is held back, so that what comes after it waits there too."""
+        return bool(self._held) and lane is not None and any(each.lane is lane for each in self._held)
+
+    # --- Leading. ---
 
     def _commit_alone(self, change: Change, me: int) -> Outcome:
         """Commit the one change there is, in the thread that made it."""
         try:
-            return _given(self._store.write((change,))[0])
+            began = time.perf_counter()
+            answer = self._store.write((change,))[0]
+            self._tally.alone(time.perf_counter() - began)
+            return given(answer)
         except CommitUnknown:
-            return _given(self._settle(change))
+            return given(self._settle(change))
         finally:
             self._pass_on(me)
 
-    def _step_down(self, me: int, ticket: _Ticket | None) -> None:
+    def _step_down(self, me: int, ticket: Ticket | None) -> None:
         """A submit ended in an error or was interrupted: its change leaves the queue where it still waits there, or,
         where it has its run's next version, stays without anybody to be told; its lead is passed on where it still
         has it.
         """
         with self._lock:
-            if ticket is not None and ticket in self._pending:
-                if ticket.numbered:
-                    ticket.gate = None
-                else:
-                    self._pending.remove(ticket)
+            if ticket is not None:
+                ticket.abandoned = True
+                for queue in (self._pending, self._held):
+                    if ticket in queue:
+                        if ticket.numbered:
+                            ticket.gate = None
+                        else:
+                            queue.remove(ticket)
         self._pass_on(me)
 
     def _flush(self, loop: Loop) -> None:
@@ -172,45 +206,59 @@ class CommitQueue:
 
     def _lead(self, on_loop: Loop | None) -> None:
         """Commit all that is pending; on a loop's thread, without waiting for other processes."""
-        batch: list[_Ticket] = []
+        batch: list[Ticket] = []
         try:
             with self._lock:
                 batch, self._pending = self._pending, []
             answers = self._written(batch, on_loop is None)
             if answers is not None:
-                _deliver(batch, answers, on_loop)
+                self._answer(batch, answers, on_loop)
             else:
                 with self._lock:
                     batch, self._pending = [], batch + self._pending
                 self._hand_over()
         except BaseException:
             # Interrupted on the way: what became of the batch is read back, so that all in it get a true answer.
-            _deliver(
-                batch, [ticket.answer if ticket.settled else self._settle(ticket.change) for ticket in batch], None
-            )
+            left = [ticket for ticket in batch if ticket not in self._held]
+            self._answer(left, [each.answer if each.settled else self._settle_one(each) for each in left], None)
             raise
         finally:
             self._pass_on(get_ident())
 
-    def _written(self, batch: list[_Ticket], may_wait: bool) -> list[Any] | None:
+    def _written(self, batch: list[Ticket], may_wait: bool) -> list[Any] | None:
         """The answers to a batch; None where they have to be waited for, and this thread may not."""
         if any(ticket.unknown for ticket in batch):
-            return [self._settle(ticket.change) for ticket in batch]
+            return [self._settle_one(ticket) for ticket in batch]
+        changes = [ticket.change for ticket in batch if ticket.change is not None]
+        if not changes:
+            return [REACHED] * len(batch)
         began = time.perf_counter()
         try:
-            return self._store.write([ticket.change for ticket in batch], wait=may_wait)
+            answers: list[Any] = self._store.write(changes, wait=may_wait)
+            return answers if len(answers) == len(batch) else _with_places(batch, answers)
         except StoreBusy as busy:
-            return _each(busy, batch) if may_wait else None
+            return for_each(busy, batch) if may_wait else None
         except CommitUnknown:
             if may_wait:
-                return [self._settle(ticket.change) for ticket in batch]
+                return [self._settle_one(ticket) for ticket in batch]
             for ticket in batch:
                 ticket.unknown = True
             return None
         except Exception as error:
-            return _each(error, batch)
+            return for_each(error, batch)
         finally:
+            self._tally.commits += 1
             self._slow = time.perf_counter() - began > _SLOW_SECONDS
+
+    def _answer(self, batch: list[Ticket], answers: Sequence[Any], on_loop: Loop | None) -> None:
+        """Deliver what a batch was answered, but for what is held back."""
+        if self._held or any(ticket.told is not None or ticket.change is None for ticket in batch):
+            batch, answers = self._sorted_out(batch, answers)
+        now = time.perf_counter()
+        for ticket in batch:
+            if ticket.change is not None:
+                self._tally.cold.add(now - ticket.at)
+        deliver(batch, answers, on_loop)
 
     def _hand_over(self) -> None:
         """Go on with what is pending in a thread that may wait; where none can be started, in this one after all.  An
@@ -239,8 +287,8 @@ class CommitQueue:
         self._lead(None)
 
     def _pass_on(self, me: int) -> None:
-        """Hand the lead, where this thread has it, to the first waiting thread, else to a loop, else to nobody; to a
-        new thread where all that is left are changes whose threads were interrupted.
+        """Hand the lead, where this thread has it, to the first waiting thread, else to a loop, else to the writer, or
+        to nobody; to a new thread where all that is left are changes whose threads were interrupted.
 
         Whoever is interrupted here before the lead is given away still has it, and passes it on once more.
         """
@@ -250,20 +298,27 @@ class CommitQueue:
             if not self._pending:
                 self._leader = 0
                 return
-            self._pending = [ticket for ticket in self._pending if ticket.loop is None or not ticket.loop.is_closed()]
-            heir = next((ticket for ticket in self._pending if ticket.gate is not None), None)
+            self._pending = _without_closed(self._pending)
+            heir = next((each for each in self._pending if each.gate is not None and not each.abandoned), None)
             if heir is not None and heir.gate is not None:
                 self._leader = heir.thread
                 heir.gate.release()
                 return
             loops = {ticket.loop for ticket in self._pending if ticket.loop is not None}
-            if loops or not self._pending:
+            if loops or not self._pending or self._writer is not None:
                 self._scheduled |= loops
                 for loop in loops:
-                    _call(loop, self._flush, loop)
+                    call_in(loop, self._flush, loop)
+                self._ring()
                 self._leader = 0
                 return
         self._hand_over()
+
+    def _settle_one(self, ticket: Ticket) -> Outcome | Exception:
+        """The answer for a ticket whose commit had an unknown outcome; unknown it stays where that cannot be read."""
+        answer: Outcome | Exception = REACHED if ticket.change is None else self._settle(ticket.change)
+        ticket.unknown = isinstance(answer, Exception)
+        return answer
 
     def _settle(self, change: Change) -> Outcome | Exception:
         """The answer for a change whose commit had an unknown outcome: read back, and made again where it did not
@@ -284,31 +339,7 @@ class CommitQueue:
                 return answer
         except Exception as error:
             return error
-        return StoreError("the store did not say whether a change was made")
-
-
-def _given(answer: Outcome | BaseException | None) -> Outcome:
-    """A store's answer, raised where it is an error."""
-    if isinstance(answer, BaseException):
-        raise answer
-    assert answer is not None
-    return answer
-
-
-def _each(error: Exception, batch: list[_Ticket]) -> list[Exception]:
-    """An error for each of a batch, a copy for all but the first: raising it in several threads at once would mix up
-    their tracebacks.
-    """
-    return [_copied(error) if place else error for place in range(len(batch))]
-
-
-def _copied(error: Exception) -> Exception:
-    try:
-        own = copy(error)
-    except Exception:
-        return error  # one whose constructor takes something else than its arguments
-    own.__cause__ = error.__cause__
-    return own.with_traceback(error.__traceback__)
+        return StoreUnavailable("the store did not say whether a change was made")
 
 
 def _numbered(change: Change, lane: Lane | None) -> Change:
@@ -320,34 +351,21 @@ def _numbered(change: Change, lane: Lane | None) -> Change:
     return numbered
 
 
-def _deliver(batch: list[_Ticket], answers: list[Any], on_loop: Loop | None) -> None:
-    """Give each ticket its answer; the futures of another loop are resolved with one call into it."""
-    elsewhere: dict[Loop, list[_Ticket]] = {}
-    for ticket, answer in zip(batch, answers, strict=True):
-        ticket.answer = answer
-        ticket.settled = True
-        if ticket.gate is not None:
-            if ticket.gate.locked():  # else told before, by a delivery that was interrupted
-                ticket.gate.release()
-        elif ticket.loop is None:
-            continue  # the leader's own
-        elif ticket.loop is on_loop:
-            ticket.resolve_future()
-        else:
-            elsewhere.setdefault(ticket.loop, []).append(ticket)
-    for loop, tickets in elsewhere.items():
-        _call(loop, _resolve, tickets)
+def _with_places(batch: Sequence[Ticket], answers: Sequence[Any]) -> list[Any]:
+    """The answers to a batch in which some tickets only mark a place."""
+    left = iter(answers)
+    return [REACHED if ticket.change is None else next(left) for ticket in batch]
 
 
-def _resolve(tickets: list[_Ticket]) -> None:
-    for ticket in tickets:
-        ticket.resolve_future()
-
-
-def _call(loop: Loop, callback: Callable[..., object], argument: Any) -> None:
-    try:
-        loop.call_soon_threadsafe(callback, argument)
-    except RuntimeError:
-        # The loop was closed meanwhile: nobody waits there any more.
-        if not loop.is_closed():
-            raise
+def _without_closed(pending: Sequence[Ticket]) -> list[Ticket]:
+    """What is pending without what a loop waited for that was closed meanwhile; hot changes stay, with nobody waiting
+    for them.
+    """
+    left = []
+    for ticket in pending:
+        if ticket.loop is not None and ticket.loop.is_closed():
+            if not ticket.counted:
+                continue
+            ticket.loop = ticket.future = None
+        left.append(ticket)
+    return left

@@ -150,6 +150,9 @@ class World:
     def end(self) -> None:
         """End this world now.  What is being written or done outside at this moment is the last of it."""
         self.dead = True
+        operations = None if self._inhabitant is None else self._inhabitant._operations
+        if operations is not None:
+            operations._engine.io.queue.give_up()  # nobody is to wait for a store that never answers again
         with self._doing:
             pass
 

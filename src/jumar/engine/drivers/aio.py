@@ -12,6 +12,7 @@ from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeVar
 
+from jumar.core.changes import Advance
 from jumar.core.limits import MAX_WORKERS
 from jumar.core.requests import (
     Attempt,
@@ -19,10 +20,12 @@ from jumar.core.requests import (
     Commit,
     Fan,
     Flow,
+    Flush,
     Graft,
     Invoke,
     Load,
     Look,
+    Materialise,
     Now,
     Occupy,
     Request,
@@ -38,7 +41,7 @@ from jumar.errors import NotApplied
 
 T = TypeVar("T")
 
-_ASIDE = frozenset({Occupy, Capture, Restore, Graft, Look})  # what blocks, and is seen through
+_ASIDE = frozenset({Occupy, Capture, Restore, Graft, Materialise, Look})  # what blocks, and is seen through
 
 # The worker threads of the innermost `gather` or `map` around: so many of its items may have one at once.
 _workers: contextvars.ContextVar[asyncio.Semaphore | None] = contextvars.ContextVar("jumar_workers", default=None)
@@ -75,7 +78,10 @@ async def adrive(flow: Flow[T], io: IO) -> T:
             if watcher is not None:
                 watcher.before(request)
             if type(request) is Commit:
-                answer, interrupted = await _commit(request, io)
+                answer, interrupted = await (_commit(request, io) if request.hot is None else _commit_hot(request, io))
+                cancelled = interrupted or cancelled
+            elif type(request) is Flush:
+                answer, interrupted = await _flush(request, io)
                 cancelled = interrupted or cancelled
             elif type(request) in _ASIDE:
                 answer, interrupted = await _work_aside(request, io)
@@ -125,6 +131,33 @@ async def _commit(request: Commit, io: IO) -> tuple[Any, asyncio.CancelledError 
     answer = _Answer(loop=loop)
     io.queue.submit_async(request.change, request.lane, loop, answer)
     return await _seen_through(answer)
+
+
+async def _commit_hot(request: Commit, io: IO) -> tuple[Any, asyncio.CancelledError | None]:
+    """Nothing is waited for where there is room; but the loop gets its turn all the same, as without it an agent whose
+    tools never wait would keep every other task from going on.
+    """
+    loop = asyncio.get_running_loop()
+    answer = _Answer(loop=loop)
+    assert request.lane is not None and request.hot is not None and isinstance(request.change, Advance)
+    ack = io.queue.submit_hot_async(request.change, request.lane, loop, answer, request.hot)
+    if ack is None:
+        return await _seen_through(answer)
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError as cancelled:
+        return ack, cancelled
+    return ack, None
+
+
+async def _flush(request: Flush, io: IO) -> tuple[Any, asyncio.CancelledError | None]:
+    if io.queue.is_idle():
+        return None, None
+    loop = asyncio.get_running_loop()
+    answer = _Answer(loop=loop)
+    io.queue.submit_async(None, request.lane, loop, answer)
+    _, cancelled = await _seen_through(answer)
+    return None, cancelled
 
 
 async def _work_aside(request: Request[Any], io: IO) -> tuple[Any, asyncio.CancelledError | None]:

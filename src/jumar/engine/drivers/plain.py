@@ -11,6 +11,7 @@ from functools import partial
 from inspect import iscoroutine
 from typing import Any, TypeVar
 
+from jumar.core.changes import Advance
 from jumar.core.limits import MAX_WORKERS
 from jumar.core.requests import (
     Attempt,
@@ -18,10 +19,12 @@ from jumar.core.requests import (
     Commit,
     Fan,
     Flow,
+    Flush,
     Graft,
     Invoke,
     Load,
     Look,
+    Materialise,
     Now,
     Occupy,
     Request,
@@ -59,7 +62,14 @@ def drive(flow: Flow[T], io: IO) -> T:
 
 
 def _commit(request: Commit, io: IO) -> Any:
-    return io.queue.submit(request.change, request.lane)
+    if request.hot is None:
+        return io.queue.submit(request.change, request.lane)
+    assert request.lane is not None and isinstance(request.change, Advance)
+    return io.queue.submit_hot(request.change, request.lane, request.hot)
+
+
+def _flush(request: Flush, io: IO) -> None:
+    io.queue.flush(request.lane)
 
 
 def _load(request: Load[Any], io: IO) -> Any:
@@ -193,6 +203,7 @@ def _fan(request: Fan, io: IO) -> list[Attempt]:
 
 _CARRY_OUT: dict[type, Callable[[Any, IO], Any]] = {
     Commit: _commit,
+    Flush: _flush,
     Load: _load,
     Now: _now,
     Sleep: _sleep,
@@ -203,4 +214,5 @@ _CARRY_OUT: dict[type, Callable[[Any, IO], Any]] = {
     Capture: _work_on_files,
     Restore: _work_on_files,
     Graft: _work_on_files,
+    Materialise: _work_on_files,
 }

@@ -5,14 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jumar.core.changes import Ack, Advance, CallChange, Ending, Guard, Hold, Refusal, Take
-from jumar.core.failures import short_message
 from jumar.core.phases import check_path, check_phase
 from jumar.core.records import Artifact, CallRecord, CheckpointRecord, EventRecord, RequestRecord
-from jumar.core.requests import Commit, Flow
+from jumar.core.requests import Commit, Flow, Flush
 from jumar.core.states import Phase
+from jumar.engine.behind import behind_of, unwritten
 from jumar.engine.live import LiveRun
 from jumar.engine.riders import Riders
-from jumar.errors import JumarError, StoreError
 
 
 def advance(
@@ -30,10 +29,12 @@ def advance(
     drops: tuple[int, ...] = (),
     phase: Phase | None = None,
     through: tuple[Phase, ...] = (),
+    hot: bool = False,
 ) -> Flow[Ack]:
     """Record facts of a run that goes on.  Raises Stopped where a guard refuses or the store fails.
 
-    With a `phase` the run goes to it, passing `through` others in the same commit.
+    With a `phase` the run goes to it, passing `through` others in the same commit.  A `hot` advance is not waited for,
+    unless something rides along that has to be.
     """
     halt = live.halt
     if halt is not None and not halt.ours:
@@ -67,12 +68,17 @@ def advance(
     if riders is not None:
         change = _laden(change, riders)
     sent_at = live.clock()
+    hot = hot and (riders is None or riders.may_be_hot)
+    told = behind_of(live).told(sent_at, None if after is None else calls[0].seq) if hot else None
     try:
-        outcome = yield Commit(change, live.lane)
+        outcome = yield Commit(change, live.lane, told)
     except Exception as error:
         raise live.stop(unwritten(error)) from error
     if type(outcome) is Ack:
-        live.seen(sent_at)
+        if hot:
+            live.progress_at = sent_at  # what the store says of the lease is told later
+        else:
+            live.seen(sent_at)
         if phase is not None:
             live.phase = phase
         if outcome.control > live.control:
@@ -96,6 +102,9 @@ def leave(
     then.
     """
     check_phase(live.phase, phase)
+    if live.behind is not None:
+        yield from flushed(live)
+        live.behind.tell(events[0].at if events else live.wall())
     change = Advance(
         run_no=live.run.run_no,
         owner=live.owner,
@@ -132,13 +141,14 @@ def leave(
     raise live.refused(outcome)
 
 
-def unwritten(error: Exception) -> JumarError:
-    """What an agent's run stops with where a change met an error on its way: nobody knows what the store has now, so
-    no later change of this process may build on it.
+def flushed(live: LiveRun) -> Flow[None]:
+    """Wait until what the run has written hot is on disk.  Raises Stopped where that takes longer than its lease may be
+    trusted.
     """
-    if isinstance(error, JumarError):
-        return error
-    return StoreError(f"a change could not be written ({type(error).__name__}: {short_message(error)})")
+    try:
+        yield from Flush(live.lane)
+    except Exception as error:
+        raise live.stop(unwritten(error)) from error
 
 
 def _laden(change: Advance, riders: Riders) -> Advance:

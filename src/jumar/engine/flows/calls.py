@@ -20,7 +20,7 @@ from jumar.core.naming import call_id as call_id_of
 from jumar.core.naming import check_key
 from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Invoke
-from jumar.core.states import CallKind, CallState, Effect, EventKind, IdentityScope, Phase, Strategy
+from jumar.core.states import CallKind, CallState, Effect, EventKind, IdentityScope, Phase, Storage, Strategy
 from jumar.core.uncertain import RESOLUTION, Resolution
 from jumar.engine.flows.actions import named
 from jumar.engine.flows.advance import advance
@@ -407,4 +407,6 @@ def mark(call: Call, event: str, refs: tuple[str, ...] = ()) -> Flow[None]:
     )
     trigger = live.settings.triggers.get(event)
     checkpoint = None if trigger is None else live.checkpoint_record(trigger, call.step, context, refs)
-    yield from advance(live, calls=(record,), artifacts=artifacts + context + live.kept_environment(), after=checkpoint)
+    kept = artifacts + context + live.kept_environment()
+    hot = checkpoint is not None and checkpoint.storage is Storage.HOT
+    yield from advance(live, calls=(record,), artifacts=kept, after=checkpoint, hot=hot)

@@ -23,7 +23,7 @@ from jumar.core.records import Artifact, EventRecord, RunRecord
 from jumar.core.requests import Attempt, Commit, Flow, Invoke, Load, Now, Sleep
 from jumar.core.states import Control, ErrorClass, EventKind, Phase, Status, mask
 from jumar.core.triggers import ON_TASK_END, ON_TASK_RECEIVED, ON_TASK_START
-from jumar.engine.flows.advance import advance, leave
+from jumar.engine.flows.advance import advance, flushed, leave
 from jumar.engine.flows.calls import diverged
 from jumar.engine.flows.ended import Ended, reread
 from jumar.engine.flows.giving_up import settle_given_up
@@ -118,7 +118,9 @@ def take_over(
     statuses: int = RESUMABLE,
     resumes: bool = True,
     epoch: int | None = None,
+    version: int | None = None,
     reopens: tuple[CallChange, ...] = (),
+    workspace: str | None = None,
 ) -> Flow[tuple[Claimed, int] | RunRecord]:
     """Claim a run.  One that another process holds is waited for until the lease found has run out; LeaseHeld is
     raised as soon as that lease is seen renewed, or at once without `wait`.  A run that waits for somebody, or for a
@@ -126,7 +128,8 @@ def take_over(
     millisecond when it was sent, from which the lease may be trusted.
 
     `statuses` are those it may be claimed in, as a mask; `resumes` takes it out of a pause.  `reopens` are the changes
-    of the calls that it failed with, made from the run under `epoch`.
+    of the calls that it failed with, made from the run under `epoch`.  `workspace` are the files that it is to work on
+    from now on, made from the run as it stood at `version`.
     """
     found: tuple[int, int] | None = None
     while True:
@@ -139,7 +142,9 @@ def take_over(
             statuses=statuses,
             resumes=resumes,
             epoch=epoch,
+            version=version,
             reopens=reopens,
+            workspace=workspace,
         )
         sent_at = clock()
         outcome = yield from Commit(change)
@@ -155,10 +160,10 @@ def take_over(
         if not wait or (found is not None and lease != found):
             raise LeaseHeld(outcome.detail)
         found = lease
-        yield from _until_free(run, waiting)
+        yield from until_free(run, waiting)
 
 
-def _until_free(run: RunRecord, waiting: Callable[[float], None] | None) -> Flow[None]:
+def until_free(run: RunRecord, waiting: Callable[[float], None] | None) -> Flow[None]:
     """Wait until the lease found has run out, or until it is seen to have moved."""
     run_id = run.run_id
     while True:
@@ -415,6 +420,8 @@ def _caught_up(live: LiveRun) -> Flow[None]:
     """Read where the run stands: a change that was interrupted on its way, by Ctrl-C say, has taken a version with it,
     and may have come to disk without this process having heard of it.
     """
+    if live.behind is not None:
+        yield from flushed(live)
     run = yield from reread(live)
     live.lane.version, live.phase = run.version, run.phase
 

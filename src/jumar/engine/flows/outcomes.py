@@ -43,6 +43,7 @@ T = TypeVar("T")
 
 # Looking an enum member up by its class costs a fifth of a microsecond in Python 3.11.
 _DECISION, _SUCCEEDED = CallKind.DECISION, CallState.SUCCEEDED
+_TOOL, _IN_CODE = CallKind.TOOL, Phase.IN_CODE
 _READ, _WRITE = Effect.READ, Effect.WRITE
 # What Jumar itself makes of a call that a person, or another call, kept from being sent.
 _OWN, _OWN_MODULE = (CallRejected, IdentityConflict, PathRefused), CallRejected.__module__
@@ -178,8 +179,9 @@ def record_end(
             ended_at=ended_at,
             checksum=checksum,
         )
-        calls = (record, *planned)
-        return advance(call.live, calls=calls, artifacts=large + artifacts, phase=call.phase_after, through=through)
+        calls, kept = (record, *planned), large + artifacts
+        phase, hot = call.phase_after, is_hot(call)
+        return advance(call.live, calls=calls, artifacts=kept, phase=phase, through=through, hot=hot)
     change = CallChange(
         seq=call.seq,
         state=state,
@@ -204,7 +206,17 @@ def record_end(
         drops=drops_of(call),
         phase=call.phase_after,
         through=through,
+        hot=is_hot(call),
     )
+
+
+def is_hot(call: Call) -> bool:
+    """Whether the end of a call is recorded without waiting for it: of a tool that only reads, where the tool, or else
+    the harness, says so.  A loop agent waits, because what its next decision sees is read from the store.
+    """
+    policy, live = call.policy, call.live
+    hot = live.settings.hot if policy.hot is None else policy.hot
+    return hot and policy.effect is _READ and policy.kind is _TOOL and live.phase is _IN_CODE
 
 
 def drops_of(call: Call) -> tuple[int, ...]:

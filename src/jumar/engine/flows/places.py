@@ -12,7 +12,7 @@ from jumar.core.records import CallRecord, HoldRecord
 from jumar.core.requests import Attempt, Flow, Occupy, Place, Sleep
 from jumar.core.restoring import shown
 from jumar.core.states import EventKind
-from jumar.engine.flows.advance import unwritten
+from jumar.engine.behind import unwritten
 from jumar.engine.flows.outcomes import load
 from jumar.engine.halting import Wait
 from jumar.engine.live import LiveRun

@@ -16,7 +16,8 @@ from jumar.core.records import CallRecord, Failure
 from jumar.core.requests import Flow, Load, Restore, Sleep
 from jumar.core.states import CallState, Control, Effect, ErrorClass, EventKind, Strategy
 from jumar.core.strategies import of_call
-from jumar.engine.flows.advance import advance, unwritten
+from jumar.engine.behind import unwritten
+from jumar.engine.flows.advance import advance
 from jumar.engine.flows.outcomes import raised, record_failure
 from jumar.engine.flows.places import ended, taken, taken_at_rest
 from jumar.engine.flows.settling import note_given_up

@@ -30,6 +30,7 @@ from jumar.core import exceptions
 from jumar.core.changes import Hold
 from jumar.core.failures import Sorted, short_message
 from jumar.core.held_paths import held_paths, led_to
+from jumar.core.locations import root_of
 from jumar.core.path_templates import resolve
 from jumar.core.records import Failure
 from jumar.core.requests import Attempt, Captured, Flow, Invoke
@@ -37,8 +38,8 @@ from jumar.core.scopes import covers
 from jumar.core.states import CallState, Effect, ErrorClass, EventKind, Strategy
 from jumar.core.strategies import of_call
 from jumar.core.uncertain import Ended, Judgement, judge
+from jumar.engine.behind import unwritten
 from jumar.engine.flows.actions import held
-from jumar.engine.flows.advance import unwritten
 from jumar.engine.flows.effects import last_attempt, not_sent, pause, send, start
 from jumar.engine.flows.keeping import captured, grafted
 from jumar.engine.flows.outcomes import failure_of, how_ended, raised, record_failure, record_success
@@ -288,7 +289,7 @@ def _led_to(write: _Write, before: Captured) -> tuple[bytes, ...]:
     """
     from jumar.core.restoring import shown
 
-    found = {path: led_to(os.fsencode(write.root), path, target) for path, target in before.links}
+    found = {path: led_to(os.fsencode(root_of(write.root)), path, target) for path, target in before.links}
     for path, to in found.items():
         if to is None or any(part.lower() == b".git" for part in to.split(b"/")):
             raise PathRefused(f"{shown(path)} is a symbolic link that leads out of the workspace")
