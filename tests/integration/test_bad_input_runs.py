@@ -15,7 +15,6 @@ from jumar.errors import (
     IntegrityError,
     JumarError,
     NotStorable,
-    NotSupported,
     ReplayDiverged,
     RunEnded,
     RunNotFound,
@@ -334,11 +333,23 @@ def test_what_is_no_address_of_a_store_is_refused_when_it_is_given(
             Harness().runs()
 
 
-@pytest.mark.parametrize("address", ["file:runs", "file:/tmp/x", "postgresql://localhost/x", "postgres://localhost/x"])
-def test_stores_of_later_versions_are_refused_and_not_ignored(address: str) -> None:
-    with pytest.raises(NotSupported, match="not in this version") as caught:
-        Harness(address)
+@pytest.mark.parametrize("schema", ["", "Runs", "9lives", "a-b", "a;DROP", "pg_mine", "x" * 42, "ä"])
+def test_what_can_be_no_schema_is_refused_before_anybody_connects(schema: str) -> None:
+    with pytest.raises(UsageError, match="cannot be the schema") as caught:
+        Harness(f"postgresql://nobody:secret@nowhere.invalid/x?schema={schema}")
     says(caught.value, 2)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_password_is_not_repeated_to_whoever_mistyped_the_rest_of_an_address() -> None:
+    for address in ("postgres:/me:secret@host/db", "postgre://me:secret@host/db", "me:secret@host/db"):
+        with pytest.raises(UsageError) as caught:
+            Harness(address)
+        says(caught.value, 2)
+        assert "secret" not in str(caught.value)
+    assert repr(Harness("postgresql://me:sec/r@et@host/db?sslpassword=secret")) == (
+        "<Harness on postgresql://me:***@host/db?sslpassword=***>"
+    )
 
 
 def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:

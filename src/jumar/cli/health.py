@@ -8,6 +8,7 @@ from jumar.core.store import Finding
 from jumar.errors import IntegrityError
 from jumar.harness.harness import Harness
 from jumar.harness.results import Mending, Report
+from jumar.stores.opening import shown_address
 
 if TYPE_CHECKING:
     from jumar.cli.options import Options
@@ -21,7 +22,7 @@ def examined(harness: Harness) -> Report:
     try:
         return harness.doctor()
     except IntegrityError as error:
-        return Report(harness.address, 0, 0, 0, 0, 0, (Finding(_DATABASE, error.what),))
+        return Report(shown_address(harness.address), 0, 0, 0, 0, 0, (Finding(_DATABASE, error.what),))
 
 
 def recovery(options: Options, report: Report) -> list[str]:

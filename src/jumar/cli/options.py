@@ -21,7 +21,7 @@ from jumar.cli.apps import load_agent, load_harness
 from jumar.cli.settling import Timing
 from jumar.errors import UsageError
 from jumar.harness.harness import Harness
-from jumar.stores.opening import SQLITE
+from jumar.stores.opening import is_there, path_of, shown_address
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -67,7 +67,7 @@ class Options:
         elif known is None and app:
             parts += ["--app", "MODULE:HARNESS"]
         if self.store is not None and (self.store != os.environ.get(_STORE_VARIABLE) or known is not None):
-            parts += ["--store", shlex.quote(self.store)]
+            parts += ["--store", shlex.quote(shown_address(self.store))]
         if self.config is not None and words[0] in _TAKE_CONFIG:
             parts += ["--config", shlex.quote(self.config)]
         if self.workspace is not None and words[0] in _TAKE_WORKSPACE:
@@ -96,7 +96,8 @@ def _kept(name: str, metavar: str, told: str) -> Callable[[C], C]:
 
 def with_store(command: C) -> C:
     """Add `--store`."""
-    told = "The store: memory: or sqlite:///PATH. Default: the app's, else JUMAR_STORE, else sqlite:///jumar.db."
+    told = "The store: sqlite:///PATH, file:DIR, postgresql://... or memory:. "
+    told += "Default: the app's, else JUMAR_STORE, else sqlite:///jumar.db."
     return _kept("store", "ADDRESS", told)(command)
 
 
@@ -154,7 +155,7 @@ def _store_will_do(*, needed: bool) -> Iterator[None]:
     except UsageError as error:
         if not needed:
             address = os.environ.get(_STORE_VARIABLE)
-            known = f" (here --store {shlex.quote(address)})" if address else ""
+            known = f" (here --store {shlex.quote(shown_address(address))})" if address else ""
             error.hint += f" To look at runs, --store ADDRESS{known} is enough: it needs no app."
         raise
 
@@ -204,21 +205,22 @@ def _tell_of_other_store(harness: Harness) -> None:
     named, used = os.environ.get(_STORE_VARIABLE), harness.address
     if not named or _place(named) == _place(used):
         return
+    used, named = shown_address(used), shown_address(named)
     note = f"note: the store is the app's own, {used}; JUMAR_STORE ({named}) is not used, --store would be"
     click.echo(note.encode("utf-8", "backslashreplace").decode(), err=True)
 
 
 def _place(address: str) -> str:
-    return str(Path(address.removeprefix(SQLITE)).resolve()) if address.startswith(SQLITE) else address
+    path = path_of(address)
+    return address if path is None else str(Path(path).resolve())
 
 
 def _require_database(harness: Harness) -> None:
     address = harness.address
-    path = address.removeprefix(SQLITE)
-    if not address.startswith(SQLITE) or Path(path).exists():
+    if is_there(address):
         return
     raise UsageError(
-        f"there is no database at {path}",
+        f"there is no database at {path_of(address) or shown_address(address)}",
         safe="Nothing was made.",
         hint="Check --store, --app, JUMAR_STORE and the folder you are in; `jumar run` makes the database.",
     )

@@ -20,6 +20,7 @@ from jumar.core.store import Finding, Store
 from jumar.engine.files import Files
 from jumar.errors import CannotRollBack, CheckpointNotFound, JumarError
 from jumar.harness.results import Mending, Report
+from jumar.stores.opening import newest_schema, shown_address
 
 if TYPE_CHECKING:
     from jumar.workspace.objects import Objects
@@ -30,8 +31,6 @@ _GONE = "the snapshot of the files that it names is not there, or is damaged"
 
 def examine(store: Store, files: Files, address: str) -> Report:
     """Read all there is once."""
-    from jumar.stores.sqlite.connection import newest_schema
-
     found = store.inspect()
     snapshots = _Snapshots(files)
     findings = list(found.findings)
@@ -39,8 +38,8 @@ def examine(store: Store, files: Files, address: str) -> Report:
     for run_id in store.find("", _EVERY):
         findings += _files_of(store, run_id, snapshots)
     return Report(
-        address,
-        newest_schema(),
+        shown_address(address),
+        newest_schema(address),
         found.runs,
         found.calls,
         found.checkpoints,

@@ -1,26 +1,120 @@
-"""From a store's address to an open store."""
+"""From a store's address to an open store.
+
+`memory:`, `sqlite:///PATH`, `file:DIR` and `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?schema=NAME`.  An address may
+hold a password: what people are shown of it is `shown_address`.
+"""
 
 from __future__ import annotations
 
 import os
 
 from jumar.core.store import Store
-from jumar.errors import NotSupported, UsageError
+from jumar.errors import UsageError
 
+MEMORY_ADDRESS = "memory:"
 SQLITE = "sqlite:///"
-_LATER = ("file:", "postgresql://", "postgres://")
+FILE = "file:"
+POSTGRES = ("postgresql://", "postgres://")
+_FORMS = "memory:, sqlite:///PATH, file:DIR or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
 def check_address(address: str) -> str:
     """`address` where a store can be opened by it; an error that says which can, otherwise."""
     if not isinstance(address, str):
         raise UsageError(f"a store's address is text, not {type(address).__name__}")
-    if address.startswith(_LATER):
-        raise NotSupported(f"stores at {address.partition(':')[0]}: addresses are not in this version")
-    if address == "memory:" or (address.startswith(SQLITE) and len(address) > len(SQLITE) and _names_a_file(address)):
+    if address == MEMORY_ADDRESS or _has_path(address):
         return address
-    meant = f" Did you mean sqlite:///{address}?" if "://" not in address and _names_a_file(address) else ""
-    raise UsageError(f"{address!r} is no store's address", hint=f"Use memory: or sqlite:///PATH.{meant}")
+    if address.startswith(POSTGRES):
+        from jumar.stores.postgres.address import parse
+
+        parse(address)
+        return address
+    shown = shown_address(address)
+    meant = (
+        f" Did you mean sqlite:///{address}?"
+        if "://" not in address and shown == address and _names_a_file(address)
+        else ""
+    )
+    raise UsageError(f"{shown!r} is no store's address", hint=f"Use {_FORMS}.{meant}")
+
+
+def shown_address(address: str) -> str:
+    """The address as people may see it: with *** in place of a password."""
+    if ("@" not in address and "?" not in address) or address.startswith((SQLITE, FILE)):
+        return address
+    from jumar.stores.postgres.address import without_secrets
+
+    return without_secrets(address)
+
+
+def open_store(address: str) -> Store:
+    """Open the store at an address, bringing its schema up to date.  SQLite's paths and those of folders are relative
+    (`sqlite:////PATH` is absolute).
+    """
+    check_address(address)
+    if address.startswith(POSTGRES):
+        return _postgres_store(address)
+    if address.startswith(FILE):
+        from jumar.stores.file.store import FileStore
+
+        return FileStore(address.removeprefix(FILE))
+    from jumar.stores.sqlite.connection import MEMORY
+    from jumar.stores.sqlite.store import SQLiteStore
+
+    return SQLiteStore(MEMORY if address == MEMORY_ADDRESS else address.removeprefix(SQLITE))
+
+
+def is_there(address: str) -> bool:
+    """Whether there is a store at an address, so that opening it would not make one."""
+    if address.startswith(POSTGRES):
+        _require_psycopg()
+        from jumar.stores.postgres.migrating import is_made
+
+        return is_made(address)
+    path = path_of(address)
+    return path is None or os.path.exists(path)  # noqa: PTH110 - importing pathlib takes milliseconds of every start
+
+
+def path_of(address: str) -> str | None:
+    """The file or folder that an address names; None for one that names none."""
+    return next((address.removeprefix(each) for each in (SQLITE, FILE) if address.startswith(each)), None)
+
+
+def newest_schema(address: str) -> int:
+    """The number of the newest schema that this version knows of stores of that kind."""
+    if address.startswith(POSTGRES):
+        from jumar.stores.postgres.migrating import newest_schema as newest
+    else:
+        from jumar.stores.sqlite.connection import newest_schema as newest
+    return newest()
+
+
+def _postgres_store(address: str) -> Store:
+    _require_psycopg()
+    from jumar.stores.postgres.store import PostgresStore
+
+    return PostgresStore(address)
+
+
+def _require_psycopg() -> None:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        # Without a libpq psycopg itself cannot be imported, and says what it has tried over many lines.
+        lacks_libpq = error.name not in ("psycopg", None) or "libpq" in str(error) or "pq wrapper" in str(error)
+        raise UsageError(
+            "a store on PostgreSQL needs psycopg, which "
+            + ("finds no libpq on this system" if lacks_libpq else "is not installed"),
+            safe="Nothing was opened.",
+            hint="Run pip install 'psycopg[binary]', or install the system's libpq (libpq5)."
+            if lacks_libpq
+            else "Run pip install 'jumar[postgres]'.",
+        ) from error
+
+
+def _has_path(address: str) -> bool:
+    path = path_of(address)
+    return bool(path) and _names_a_file(address)
 
 
 def _names_a_file(address: str) -> bool:
@@ -28,14 +122,3 @@ def _names_a_file(address: str) -> bool:
         return b"\0" not in os.fsencode(address)
     except UnicodeEncodeError:
         return False
-
-
-def open_store(address: str) -> Store:
-    """Open the store at `memory:` or `sqlite:///PATH` (relative; `sqlite:////PATH` is absolute), bringing its schema
-    up to date.
-    """
-    from jumar.stores.sqlite.connection import MEMORY
-    from jumar.stores.sqlite.store import SQLiteStore
-
-    address = check_address(address)
-    return SQLiteStore(MEMORY if address == "memory:" else address.removeprefix(SQLITE))

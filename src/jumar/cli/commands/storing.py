@@ -9,6 +9,7 @@ from jumar.cli.groups import Commands
 from jumar.cli.messages import write_json
 from jumar.cli.options import Options, opened, with_app, with_json, with_store
 from jumar.cli.progress import Progress
+from jumar.stores.opening import shown_address
 
 
 @click.command(short_help="Check the store and the files it keeps for damage.")
@@ -56,7 +57,7 @@ def migrate(options: Options) -> int:
     Every command does this when it opens a store; this one does nothing else, and says what it did.
     """
     with opened(options, makes=True) as harness:
-        address = harness.address
+        address = shown_address(harness.address)
         before, after = getattr(harness.store, "migrated", (0, 0))
     if options.json:
         write_json({"store": address, "before": before, "after": after})

@@ -17,7 +17,8 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _RESERVED = ("pg_", "information_schema")
 # From the first colon after the user's name to the last @: whatever of it is the password, nothing of it is shown.
 # In a password that is not percent-encoded there may be any character.
-_PASSWORD = re.compile(r"(?<=://)([^:@]*):.*(@)", re.DOTALL)
+_PASSWORD = re.compile(r"(?<=:)(//[^:@]*|[^:@]*):.*(@)", re.DOTALL)
+_BARE = re.compile(r"^(?!file:|sqlite:)([^:@/]*):(?!//)[^@]*@")  # user:password@host, with nothing before it
 _SECRETS = re.compile(r"([?&](?:password|sslpassword|oauth_client_secret|passfile)=)[^&]*", re.IGNORECASE)
 
 
@@ -51,5 +52,6 @@ def parse(address: str) -> PostgresAddress:
 
 
 def without_secrets(address: str) -> str:
-    """The address with *** in place of passwords."""
-    return _SECRETS.sub(r"\1***", _PASSWORD.sub(r"\1:***\2", address))
+    """The address with *** in place of passwords; also one whose beginning was mistyped."""
+    shown = _PASSWORD.sub(r"\1:***\2", address)
+    return _SECRETS.sub(r"\1***", _BARE.sub(r"\1:***@", shown) if shown == address else shown)

@@ -14,8 +14,9 @@ import psycopg
 from jumar import errors
 from jumar.database.queries import migrations
 from jumar.stores.clock import lease_ms
+from jumar.stores.postgres.address import parse
 from jumar.stores.postgres.clock import ServerClock
-from jumar.stores.postgres.connecting import Connection
+from jumar.stores.postgres.connecting import Connection, Connections, Patience, close
 from jumar.stores.postgres.failures import is_lost, translated
 from jumar.stores.postgres.statements import filled
 
@@ -41,6 +42,19 @@ def schema_number(connection: Connection, schema: str, clock: ServerClock | None
     if clock is not None:
         clock.learn(row[1], sent)
     return int(row[0])
+
+
+def is_made(address: str) -> bool:
+    """Whether there are a store's tables at an address."""
+    place = parse(address)
+    connections = Connections(place)
+    connection = connections.open_one(Patience(connections.opening_seconds, place.shown))
+    try:
+        return schema_number(connection, place.schema) > 0
+    except psycopg.Error as error:
+        raise translated(error, place.shown) from error
+    finally:
+        close(connection)
 
 
 def migrate(connection: Connection, schema: str, where: str, clock: ServerClock) -> tuple[int, int]:

@@ -69,7 +69,7 @@ WITH queued AS (
     ORDER BY wake_at, run_id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), expired AS (
     SELECT run_id FROM {schema}.run
-    WHERE status = 1 AND (owner IS NULL OR lease_until <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+    WHERE status = 1 AND (owner IS NULL OR lease_until <= (SELECT {schema}.lease_ms()))
       AND (%(agents)s::text[] IS NULL OR agent = ANY (%(agents)s))
     ORDER BY run_id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -83,11 +83,11 @@ SELECT run_id FROM (
 
 -- name: due_next
 SELECT least((SELECT min(wake_at) - %(wall)s FROM {schema}.run WHERE wake_at IS NOT NULL AND status = 2),
-             (SELECT min(CASE WHEN owner IS NULL THEN 0 ELSE lease_until - (extract(epoch FROM clock_timestamp()) * 1000)::bigint END)
+             (SELECT min(CASE WHEN owner IS NULL THEN 0 ELSE lease_until - (SELECT {schema}.lease_ms()) END)
               FROM {schema}.run WHERE status = 1));
 
 -- name: clock
-SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+SELECT {schema}.lease_ms();
 
 -- name: calls
 SELECT seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch, generation, args_digest, args,
