@@ -342,6 +342,14 @@ class WorkspaceBusy(WorkspaceError):
     default_hint = "Wait until it has finished; the lock ends with the process that holds it."
 
 
+class WorkspaceElsewhere(WorkspaceError):
+    """The files of a run are on another host, and are not to be had here."""
+
+    code = "workspace-elsewhere"
+    default_safe = "Nothing was touched; the run is as it was."
+    default_hint = "Do it on the host that has the files."
+
+
 class RootRefused(UsageError):
     """A folder that is no workspace: `/`, a home directory or what contains one, or no directory at all."""
 

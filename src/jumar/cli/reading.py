@@ -46,7 +46,7 @@ def check_workspace(harness: Harness, options: Options, run_id: str) -> None:
         return
     run = info_of(harness, run_id)
     own = None if run is None else run.workspace
-    if own is not None and Path(own) == Path(options.workspace).resolve():
+    if own is not None and own == harness._open().files.located(str(Path(options.workspace).resolve())):
         return
     works = "works on no files" if own is None else f"works on the files of {own}"
     at = options.command("fork", options.run or run_id, "--at", "VERSION", "--workspace", options.workspace, app=False)

@@ -50,6 +50,7 @@ from jumar.errors import EnvironmentDrifted, IllegalTransition, IntegrityError, 
 
 if TYPE_CHECKING:
     from jumar.core.briefs.records import Drift
+    from jumar.engine.flows.moving import Moving
     from jumar.engine.flows.rolling_back import Rolled
     from jumar.engine.policy import ToolPolicy
     from jumar.engine.recovering import Planned, Recovery, Wanted
@@ -67,7 +68,7 @@ class Engine:
         self.store = store if watcher is None else watcher.around(store)
         self.settings = settings
         self.files = files if files is not None else Files("memory:")
-        self.io = IO(self.store, watcher, self.files)
+        self.io = IO(self.store, watcher, self.files, getattr(store, "lease_ms", None))
         self.leases = LeaseKeeper(self.io, settings.lease_ttl)
         # Unique for every claim: it tells our own lease from another thread's, and our claim's commit when its answer
         # was lost.
@@ -187,38 +188,76 @@ class Engine:
     ) -> Flow[tuple[Claimed, int] | RunRecord]:
         while True:
             run = yield from self.record_of(run_id)
-            failed = asked and run.status is Status.FAILED
-            chosen = of_run(run.error_class, strategy) if failed and run.intent is None else Strategy.RETRY
-            if chosen is Strategy.ROLLBACK:
-                sent_at = self.io.clock()
-                returning = yield from self._recovery().returning(run, owner)
-                if returning is None:
-                    continue  # somebody took the failed run up meanwhile
-                return returning, sent_at
-            reopens: tuple[CallChange, ...] = ()
-            if failed and run.failed_calls and makes_again(run.error_class, chosen):
-                reopens = reopened(run, split(run, (yield from self._records(run)))[0])
+            statuses = (RESUMABLE if run.status is Status.FAILED else NOT_FAILED) if asked else BY_ITSELF
+            made: str | None = None
+            if run.workspace is not None and self.files.is_elsewhere(run.workspace):
+                moving = self._moving()
+                run = yield from moving.at_rest(run, wait=wait, waiting=waiting)
+                made = yield from moving.made(run, statuses)
+            taken: tuple[Claimed, int] | RunRecord | None = None
             try:
-                return (
-                    yield from take_over(
-                        run_id,
-                        owner,
-                        self.settings,
-                        self.io.clock,
-                        wait=wait,
-                        waiting=waiting,
-                        statuses=(RESUMABLE if failed else NOT_FAILED) if asked else BY_ITSELF,
-                        resumes=asked,
-                        epoch=run.epoch if failed else None,
-                        reopens=reopens,
-                    )
+                taken = yield from self._tried(
+                    run, owner, made, wait=wait, waiting=waiting, asked=asked, strategy=strategy
                 )
-            except StaleVersion:
-                continue  # somebody took the failed run up meanwhile
-            except IllegalTransition:
-                # It failed while it was waited for: which calls that concerns shows only now.
-                if not asked or failed or (yield from self.record_of(run_id)).status is not Status.FAILED:
-                    raise
+            finally:
+                if made is not None and not isinstance(taken, tuple):
+                    self._moving().forget(made)
+            if isinstance(taken, tuple) and self._is_away(taken[0].run):  # which became due after it was looked at
+                yield from release(self.live(taken[0].run, owner, [], taken[1], recovered=True))
+            elif taken is not None:
+                return taken
+
+    def _is_away(self, run: RunRecord) -> bool:
+        return run.workspace is not None and self.files.is_elsewhere(run.workspace)
+
+    def _tried(
+        self,
+        run: RunRecord,
+        owner: str,
+        made: str | None,
+        *,
+        wait: bool,
+        waiting: Callable[[float], None] | None,
+        asked: bool,
+        strategy: Strategy | None,
+    ) -> Flow[tuple[Claimed, int] | RunRecord | None]:
+        """Take over a run that was looked at, with the files that were `made` for it if any; None where it has to be
+        looked at again.
+        """
+        failed = asked and run.status is Status.FAILED
+        chosen = of_run(run.error_class, strategy) if failed and run.intent is None else Strategy.RETRY
+        if chosen is Strategy.ROLLBACK:
+            sent_at = self.io.clock()
+            returning = yield from self._recovery().returning(run, owner, made=made)
+            # Otherwise somebody took the failed run up meanwhile.
+            return None if returning is None else (returning, sent_at)
+        reopens: tuple[CallChange, ...] = ()
+        if failed and run.failed_calls and makes_again(run.error_class, chosen):
+            reopens = reopened(run, split(run, (yield from self._records(run)))[0])
+        try:
+            return (
+                yield from take_over(
+                    run.run_id,
+                    owner,
+                    self.settings,
+                    self.io.clock,
+                    wait=wait,
+                    waiting=waiting,
+                    statuses=(RESUMABLE if failed else NOT_FAILED) if asked else BY_ITSELF,
+                    resumes=asked,
+                    epoch=run.epoch if failed or made is not None else None,
+                    version=None if made is None else run.version,
+                    reopens=reopens,
+                    workspace=made,
+                )
+            )
+        except StaleVersion:
+            return None  # somebody took the run up meanwhile
+        except IllegalTransition:
+            # It failed while it was waited for: which calls that concerns shows only now.
+            if not asked or failed or (yield from self.record_of(run.run_id)).status is not Status.FAILED:
+                raise
+            return None
 
     def order_flow(
         self,
@@ -265,11 +304,17 @@ class Engine:
         place: Place | None = None,
     ) -> Flow[Ended]:
         drift: tuple[Drift, ...] | None = None
+        moved_from = before.workspace if before is not None and before.workspace != run.workspace else None
         while True:
             live = self.live(run, owner, records, sent_at, recovered=recovered)
             live.allowed_tools, live.before = agent.tools, before
             if place is not None:
                 place.drives(live)
+            if moved_from is not None:
+                from jumar.engine.flows.moving import told_of_move
+
+                told_of_move(live, moved_from)
+                moved_from = None
             with self.kept(live):
                 if run.control:  # an order that came before this claim
                     live.order(run.control)
@@ -354,6 +399,11 @@ class Engine:
         a rollback has left some behind.
         """
         return [] if agent.loop is not None and not run.line else (yield from self._records(run))
+
+    def _moving(self) -> Moving:
+        from jumar.engine.flows.moving import Moving  # which only stores that several hosts share need
+
+        return Moving(self)
 
     def _recovery(self) -> Recovery:
         from jumar.engine.recovering import Recovery  # which most programs never need

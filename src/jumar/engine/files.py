@@ -6,11 +6,15 @@ themselves; two that overlap never stand in it together, so calls that write the
 place in the table and given back with the last.  A body that outlives its timeout keeps its place until it has ended.
 
 What the store holds for a run that has died is another matter: see `Store.holds`.
+
+Where several hosts work on the runs of one store, a workspace is named by its host and its root, and the objects are
+the store's: what needs no folder (to compare two snapshots, to make a folder of one) is done wherever it is asked for.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import threading
 from hashlib import sha256
@@ -20,13 +24,25 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.core.held_paths import held_paths, named_links, overlapping
 from jumar.core.limits import SnapshotLimits
-from jumar.core.requests import Capture, Captured, Graft, Occupy, Place, Request, Restore
-from jumar.errors import IntegrityError, JumarError, UsageError, WorkspaceBusy, WorkspaceError
-from jumar.stores.opening import SQLITE
+from jumar.core.locations import Location, located
+from jumar.core.requests import Capture, Captured, Graft, Materialise, Occupy, Place, Request, Restore
+from jumar.engine.hosts import state_folder, this_host
+from jumar.errors import (
+    IntegrityError,
+    JumarError,
+    UsageError,
+    WorkspaceBusy,
+    WorkspaceElsewhere,
+    WorkspaceError,
+)
+from jumar.stores.opening import path_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jumar.core.objects import SharedObjects
     from jumar.core.restoring import Report
-    from jumar.core.trees import Snapshot
+    from jumar.core.trees import Change, Snapshot
     from jumar.workspace.collecting import Budget
     from jumar.workspace.locking import WorkspaceLock
     from jumar.workspace.objects import Objects
@@ -34,13 +50,61 @@ if TYPE_CHECKING:
 
 ELSEWHERE = Place("", 0)  # whoever has the lock, in another process or under another harness
 _SUFFIX = ".files"
+_RUNS = "runs"  # in the state folder: the folders of runs that were begun on other hosts
 _UNLIMITED = SnapshotLimits()
 
 
-class OpenWorkspace:
+class Kept:
+    """What is kept of workspaces, wherever these are: their snapshots."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+
+    def snapshot(self, digest: bytes) -> Snapshot:
+        """A snapshot by its digest; IntegrityError where it is damaged or gone."""
+        return self.objects.get_snapshot(digest)
+
+    def diff(self, a: bytes, b: bytes) -> Iterator[Change]:
+        """What differs between two snapshots."""
+        from jumar.core import trees
+
+        return trees.diff(self.objects.load, self.snapshot(a).root, self.snapshot(b).root)
+
+    def materialise(self, digest: bytes, folder: str) -> None:
+        """Make a folder, which is not there or is empty, what a snapshot says."""
+        from jumar.workspace.materialising import materialise
+
+        snapshot = self.snapshot(digest)
+        self.objects.bring(snapshot)
+        materialise(snapshot, Path(folder), self.objects)
+
+    def grafted(self, whole: Snapshot, part: Snapshot) -> Snapshot:
+        """The whole snapshot with the declared paths of `part` as they are there; kept like any other."""
+        from jumar.core.grafting import graft
+
+        snapshot, nodes = graft(self.objects.load, whole, part)
+        self.objects.put_snapshot(snapshot, nodes)
+        return snapshot
+
+    def graft(self, request: Graft) -> None:
+        """Bring what is known of the whole up to date."""
+        from jumar.core.trees import snapshot_digest
+
+        known = request.known
+        if known.tree is None:
+            return
+        try:
+            grafted = self.grafted(self.snapshot(known.tree), self.snapshot(request.part))
+            known.tree = snapshot_digest(grafted)
+        except JumarError:
+            known.tree = None
+
+
+class OpenWorkspace(Kept):
     """One workspace as this process uses it.  Used from several threads at once."""
 
     def __init__(self, workspace: Workspace, limits: SnapshotLimits) -> None:
+        super().__init__(workspace.objects)
         self.workspace = workspace
         self._limits = limits
         self._table: list[Place] = []
@@ -131,66 +195,136 @@ class OpenWorkspace:
                 return self.workspace.foresee(plan, force=request.force)
             return self.workspace.restore(plan, force=request.force, skip=request.skip, held=self._lock)
 
-    def materialise(self, digest: bytes, folder: str) -> None:
-        """Make a folder, which is not there or is empty, what a snapshot says."""
-        self.workspace.materialise(self.workspace.objects.get_snapshot(digest), folder)
-
-    def snapshot(self, digest: bytes) -> Snapshot:
-        """A snapshot by its digest; IntegrityError where it is damaged or gone."""
-        return self.workspace.objects.get_snapshot(digest)
-
     def graft(self, request: Graft) -> None:
-        """The whole snapshot with the declared paths of `part` as they are there."""
-        from jumar.core.trees import snapshot_digest
-
-        known = request.known
+        """Bring what is known of the whole up to date, while nobody scans it."""
         with self._one_at_a_time:
-            if known.tree is None:
-                return
-            try:
-                grafted = self.workspace.graft(self.snapshot(known.tree), self.snapshot(request.part))
-                known.tree = snapshot_digest(grafted)
-            except JumarError:
-                known.tree = None
+            super().graft(request)
 
 
 class Files:
-    """The workspaces of one open store, whose address tells where the objects lie: in `<store>.files` beside it, or,
+    """The workspaces of one open store.  The store's objects are `shared`, and in the user's state folder is what this
+    host has read of them; or, where it has none, its address tells where they lie: in `<store>.files` beside it, or,
     where that would be inside the workspace, in the user's state folder; of `memory:` in a folder that goes when the
     store is closed.
+
+    A workspace is given as it stands in a run's row: see `jumar.core.locations`.
     """
 
-    def __init__(self, address: str, limits: SnapshotLimits = _UNLIMITED) -> None:
+    def __init__(self, address: str, limits: SnapshotLimits = _UNLIMITED, shared: SharedObjects | None = None) -> None:
         self._limits = limits
-        self._store = None if not address.startswith(SQLITE) else Path(address.removeprefix(SQLITE)).absolute()
+        self._shared = shared
+        self._host: str | None = None
+        path = path_of(address)
+        self._store = None if path is None else Path(path).absolute()
         self._open: dict[str, OpenWorkspace] = {}
         self._objects: Objects | None = None
         self._temporary: TemporaryDirectory[str] | None = None
         self._guard = threading.Lock()
 
-    def of(self, root: str) -> OpenWorkspace:
-        """The workspace at a root; opened where it is not yet.
+    # --- Where workspaces are. ---
 
-        RootRefused where the root is no folder any more, and the errors of `Objects`.
+    @property
+    def are_shared(self) -> bool:
+        """Whether several hosts share the objects, so that a run can be taken over with its files."""
+        return self._shared is not None
+
+    @property
+    def host(self) -> str | None:
+        """This host, where several work on the runs of the store."""
+        if self._shared is not None and self._host is None:
+            self._host = this_host()
+        return self._host
+
+    def located(self, root: str) -> str:
+        """A root on this host as it stands in a run's row."""
+        return Location(self.host, root).text
+
+    def is_here(self, workspace: str) -> bool:
+        """Whether the folder of a workspace is on this host."""
+        location = located(workspace)
+        return location.host == self.host and os.path.isdir(location.root)  # noqa: PTH112 - asked by every run
+
+    def is_elsewhere(self, workspace: str) -> bool:
+        """Whether the folder of a workspace is not on this host, though what is kept of it may be had."""
+        return self._shared is not None and not self.is_here(workspace)
+
+    def root(self, workspace: str) -> str:
+        """The path of a workspace; WorkspaceElsewhere where that is another host's."""
+        location = located(workspace)
+        if location.host != self.host:
+            raise elsewhere(location)
+        return location.root
+
+    def of(self, workspace: str) -> OpenWorkspace:
+        """A workspace on this host; opened where it is not yet.
+
+        WorkspaceElsewhere where it is another host's, RootRefused where its root is no folder any more, and the errors
+        of `Objects`.
         """
-        opened = self._open.get(root)
+        opened = self._open.get(workspace)
         if opened is not None:
             return opened
         from jumar.workspace.workspace import Workspace
 
+        root = self.root(workspace)
         with self._guard:
-            opened = self._open.get(root)
+            opened = self._open.get(workspace)
             if opened is None:
                 own = () if self._store is None else (self._store,)
-                opened = self._open[root] = OpenWorkspace(Workspace(root, self._kept(root), own=own), self._limits)
+                opened = OpenWorkspace(Workspace(root, self._kept(root), own=own), self._limits)
+                self._open[workspace] = opened
             return opened
 
-    def _kept(self, root: str) -> Objects:
-        from jumar.workspace.objects import Objects
+    def kept(self, workspace: str) -> Kept:
+        """What is kept of a workspace, on whatever host that is."""
+        if not self.is_elsewhere(workspace):
+            return self.of(workspace)
+        return Kept(self.objects())
 
+    def materialised(self, request: Materialise) -> str:
+        """Make a folder of this host's own for a run; see `Materialise`."""
+        from jumar.core.trees import snapshot_digest
+
+        kept = Kept(self.objects())
+        whole = kept.snapshot(request.tree)
+        for part in request.parts:
+            whole = kept.grafted(whole, kept.snapshot(part))
+        if not whole.complete:
+            raise _partial(whole)
+        folder = state_folder() / _RUNS / f"{request.run_id}-{request.move}-{secrets.token_hex(3)}"
+        try:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise WorkspaceError(f"{folder.parent} can't be made ({error.strerror})") from error
+        kept.materialise(snapshot_digest(whole), str(folder))
+        return self.located(checked_root(folder))
+
+    def discard(self, workspace: str) -> None:
+        """Remove a folder that was made for a run, and that the run did not get."""
+        shutil.rmtree(self.root(workspace), ignore_errors=True)
+
+    # --- The objects. ---
+
+    def objects(self, root: str = "") -> Objects:
+        """The objects; made where there are none yet, outside of the workspace at `root`."""
+        with self._guard:
+            return self._kept(root)
+
+    def _kept(self, root: str) -> Objects:
         if self._objects is None:
-            self._objects = Objects(self._place_of_objects(Path(root)))
+            self._objects = self._opened(root)
         return self._objects
+
+    def _opened(self, root: str) -> Objects:
+        if self._shared is None:
+            from jumar.workspace.objects import Objects
+
+            return Objects(self._place_of_objects(Path(root)))
+        from jumar.workspace.sharing import CachedObjects
+
+        place = state_folder() / f"{self._shared.identity()}{_SUFFIX}"
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return CachedObjects(place, self._shared, f"{self.host}:")
 
     def _place_of_objects(self, root: Path) -> Path:
         if self._store is None:
@@ -207,6 +341,8 @@ class Files:
         from jumar.workspace.objects import Objects
 
         with self._guard:
+            if self._shared is not None:
+                return self._kept("")
             if self._objects is None and self._store is not None:
                 places = (_objects_aside(self._store), objects_beside(self._store))
                 place = next((each for each in places if each.exists()), None)
@@ -238,11 +374,27 @@ def _objects_aside(store: Path) -> Path:
     return state_folder() / f"{sha256(os.fsencode(store.resolve())).hexdigest()[:32]}{_SUFFIX}"
 
 
-def state_folder() -> Path:
-    """The user's folder for what a program keeps."""
-    home = os.environ.get("XDG_STATE_HOME")
-    base = Path(home) if home and Path(home).is_absolute() else Path.home() / ".local" / "state"
-    return base / "jumar"
+def elsewhere(location: Location) -> WorkspaceElsewhere:
+    """The error for files that are on another host."""
+    return WorkspaceElsewhere(
+        f"its files are on the host {location.host or 'that the store was copied from'}, in {location.root}",
+        hint="Do it there; or resume the run here (`jumar resume RUN`), which makes its files anew on this host; or "
+        "make a new run of it here: `jumar fork RUN --at N --workspace DIR`.",
+    )
+
+
+def _partial(snapshot: Snapshot) -> WorkspaceElsewhere:
+    from jumar.core.restoring import shown
+    from jumar.core.trees import LACKING
+
+    lacking = [f"{shown(each.path)} ({each.reason.value})" for each in snapshot.skipped if each.reason in LACKING]
+    lacking += [f"{shown(path)} (it was being changed)" for path in snapshot.torn]
+    more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    first = lacking[0] if lacking else "something"
+    return WorkspaceElsewhere(
+        f"its files are on another host, and the snapshot that is kept of them lacks {first}{more}",
+        hint="Resume the run on the host that has the files.",
+    )
 
 
 def checked_root(workspace: str | os.PathLike[str]) -> str:
@@ -265,5 +417,7 @@ def carry_out(request: Request[Any], files: Files) -> Any:
         return files.of(request.root).capture(request)
     if isinstance(request, Restore):
         return files.of(request.root).restore(request)
+    if isinstance(request, Materialise):
+        return files.materialised(request)
     assert isinstance(request, Graft)
-    return files.of(request.root).graft(request)
+    return files.kept(request.root).graft(request)

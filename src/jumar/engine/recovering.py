@@ -19,6 +19,7 @@ from jumar.core.changes import Ack, Claim, Claimed, Fork, Guard, Hold, Refusal
 from jumar.core.intents import Former, Intent, intent_of, pack_intent
 from jumar.core.leases import seconds_left
 from jumar.core.lines import is_copied, is_on_line, left_by
+from jumar.core.locations import root_of
 from jumar.core.records import CallRecord, CheckpointRecord, RequestRecord, RunRecord
 from jumar.core.requests import Commit, Flow, Load, Now
 from jumar.core.rollbacks import (
@@ -232,8 +233,12 @@ class Recovery:
                 hint="Use the harness that has the tool (--app MODULE:HARNESS), or leave the call as it is (force).",
             )
 
-    def begun(self, planned: Planned, owner: str, *, resumes: bool = False) -> Flow[Claimed | None]:
-        """Claim a run to carry a plan out; None where it has gone on since it was looked at."""
+    def begun(
+        self, planned: Planned, owner: str, *, resumes: bool = False, made: str | None = None
+    ) -> Flow[Claimed | None]:
+        """Claim a run to carry a plan out, on the files that were `made` for it if any; None where it has gone on since
+        it was looked at.
+        """
         run, intent = planned.run, planned.intent
         wall, _ = yield from Now()
         change = Claim(
@@ -248,6 +253,7 @@ class Recovery:
             version=run.version,
             intent=pack_intent(intent),
             holds=_holds(run, intent),
+            workspace=made,
         )
         outcome = yield from Commit(change)
         if isinstance(outcome, Claimed):
@@ -287,10 +293,15 @@ class Recovery:
                 raise
         return rolled, live.renewed_at
 
-    def returning(self, run: RunRecord, owner: str, most: int | None = None) -> Flow[Claimed | None]:
+    def returning(
+        self, run: RunRecord, owner: str, most: int | None = None, made: str | None = None
+    ) -> Flow[Claimed | None]:
         """Claim a failed run for the rollback that a strategy has chosen: how far it goes, the calls tell that it
         failed with.  None where somebody took it up meanwhile; CannotRollBack where it did so `most` times already.
+        Where the run's files are on another host, it works on those that were `made` for it from now on.
         """
+        if made is not None:
+            run = replace(run, workspace=made)
         rows = yield from _read(run)
         check_at_rest(run, rows.calls)
         failed = [call for call in rows.calls if call.seq in run.failed_calls]
@@ -303,7 +314,7 @@ class Recovery:
         if most is not None and failures_left_behind(run, rows.calls, newest) >= most:
             raise CannotRollBack(f"it went back for the same call {most} times already")
         planned = yield from self._planned_to(run, rows, point, Wanted(version), goes_on=True)
-        return (yield from self.begun(planned, owner, resumes=True))
+        return (yield from self.begun(planned, owner, resumes=True, made=made))
 
     # --- Forking. ---
 
@@ -360,13 +371,13 @@ class Recovery:
         tree, source = point.tree, run.workspace
         if source is None:
             raise UsageError(f"run {run.run_id} has no workspace, so it has no files for {folder}")
-        if Path(source) in Path(folder).resolve().parents:
+        if self._io.files.is_here(source) and Path(root_of(source)) in Path(folder).resolve().parents:
             raise UsageError(
                 f"{folder} lies inside the workspace of run {run.run_id}, whose next snapshot would take it in",
-                hint=f"Name a folder outside of {source}.",
+                hint=f"Name a folder outside of {root_of(source)}.",
             )
-        yield from Load(lambda store: self._io.files.of(source).materialise(tree, folder))
-        return checked_root(folder)
+        yield from Load(lambda store: self._io.files.kept(source).materialise(tree, folder))
+        return self._io.files.located(checked_root(folder))
 
 
 class _Rows(Struct):

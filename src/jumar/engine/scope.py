@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from jumar.core.locations import root_of
 from jumar.core.naming import below, entered, idempotency_key, step_part
 from jumar.core.states import CallKind, Effect, IdentityScope, Strategy
 from jumar.errors import UsageError
@@ -75,7 +76,7 @@ def folder_of(root: str | None) -> Path:
         raise UsageError("the run has no workspace", hint='Name the folder: Harness(workspace="site").')
     from pathlib import Path
 
-    return Path(root)
+    return Path(root_of(root))
 
 
 class CurrentCall(Struct, frozen=True, eq=False):

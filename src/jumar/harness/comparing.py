@@ -22,7 +22,6 @@ from jumar.harness.options import several
 if TYPE_CHECKING:
     from jumar.engine.files import Files
     from jumar.workspace.objects import Objects
-    from jumar.workspace.workspace import Workspace
 
 NOW = "now"
 _MOST_TEXT_BYTES = 4 << 20  # of all files whose lines are compared; the others are told without them
@@ -40,10 +39,10 @@ def compare(
     if run.workspace is None:
         raise UsageError(f"run {run.run_id} has no workspace, so there are no files to compare")
     points = tuple(None if each == NOW else _Points(store, run).find(_point(each)) for each in (a, b))
-    workspace = files.of(run.workspace).workspace
-    old, new = _snapshots(workspace, points)
-    found = changes(workspace.objects.load, old, new, paths)
-    told_of = tuple(_with_texts(workspace.objects, found) if text else map(told, found))
+    objects = files.kept(run.workspace).objects
+    old, new = _snapshots(files, run.workspace, points)
+    found = changes(objects.load, old, new, paths)
+    told_of = tuple(_with_texts(objects, found) if text else map(told, found))
     first, second = points
     return Diff(
         run.run_id,
@@ -73,10 +72,11 @@ def globs(paths: object) -> tuple[bytes, ...]:
     return tuple(each.encode("utf-8", "surrogateescape") for each in given)
 
 
-def _snapshots(workspace: Workspace, points: Sequence[CheckpointRecord | None]) -> tuple[Snapshot, Snapshot]:
-    kept = [None if each is None or each.tree is None else workspace.objects.get_snapshot(each.tree) for each in points]
+def _snapshots(files: Files, root: str, points: Sequence[CheckpointRecord | None]) -> tuple[Snapshot, Snapshot]:
+    known = files.kept(root)
+    kept = [None if each is None or each.tree is None else known.snapshot(each.tree) for each in points]
     rules = next((each.rules for each in kept if each is not None), None)
-    now = workspace.capture(rules=rules) if None in kept else None
+    now = files.of(root).workspace.capture(rules=rules) if None in kept else None
     first, second = (now if each is None else each for each in kept)
     assert first is not None and second is not None
     return first, second

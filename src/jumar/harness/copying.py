@@ -298,7 +298,7 @@ class Copying:
             if objects is None:
                 return None
             root = "/" if run.workspace is None else root_of(run.workspace)
-            self._copier = Copier(objects, target.files.kept(root))
+            self._copier = Copier(objects, target.files.objects(root))
         return self._copier
 
     # --- Writing. ---

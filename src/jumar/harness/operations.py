@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Container, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,10 +27,10 @@ from jumar.stores.opening import open_store
 
 if TYPE_CHECKING:
     from jumar.core.briefs.records import Brief
-    from jumar.harness.statistics import Stats
     from jumar.engine.working import Happening, Place, Worker
     from jumar.engine.working import Options as WorkerOptions
     from jumar.engine.working import Told as StopTold
+    from jumar.harness.statistics import Stats
 
 Waiting = Callable[[float], None] | None
 
@@ -63,12 +62,14 @@ class Operations:
     def open(cls, address: str, settings: Settings, watcher: Any, workspace: str | None = None) -> Operations:
         """Open the store at an address; new runs work on the files of `workspace`."""
         refused = None
+        store = open_store(address)
+        files = Files(address, settings.snapshot_limits, getattr(store, "objects", None))
         if workspace is not None:
             try:
-                settings = replace(settings, workspace=checked_root(workspace))
+                settings = replace(settings, workspace=files.located(checked_root(workspace)))
             except UsageError as error:  # which only a new run minds: to look at the others no files are needed
                 refused = error
-        operations = cls(Engine(open_store(address), settings, watcher, Files(address, settings.snapshot_limits)))
+        operations = cls(Engine(store, settings, watcher, files))
         operations._refused = refused
         return operations
 
@@ -205,8 +206,10 @@ class Operations:
         return Worker(self._engine, agents, drive, options, can_open=self.can_open, stop=stop, told=told)
 
     def can_open(self, run: RunRecord) -> bool:
-        """Whether the files that a run works on are here."""
-        return run.workspace is None or os.path.isdir(run.workspace)  # noqa: PTH112 - as elsewhere, no pathlib
+        """Whether a run can be driven here: its files are on this host, or can be had from the store."""
+        if run.workspace is None or self.files.is_here(run.workspace):
+            return True
+        return self.files.are_shared and (run.version > 0 or self._engine.settings.workspace is not None)
 
     def _drive(self, spec: AgentSpec, flow: Flow[Ended]) -> RunResult[Any]:
         if spec.is_async:

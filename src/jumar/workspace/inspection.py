@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any
 
 from msgspec import Struct
 
 from jumar.core import trees
+from jumar.core.objects import Kind
 from jumar.core.store import Finding
 from jumar.core.trees import EntryKind
 from jumar.errors import IntegrityError, JumarError
 from jumar.workspace import packing
-from jumar.workspace.objects import SQL, Objects
+from jumar.workspace.objects import Inspected
 
 _RESTORE_PIN = "restore:"  # then which root, and the name of a restore: why its safety snapshot is kept
-_MOST_LINES = 100  # of SQLite's own findings
+
+
+_KINDS: tuple[tuple[Kind, str], ...] = (("blob", "content"), ("node", "folder"), ("snapshot", "snapshot"))
 
 
 class Safety(Struct, frozen=True):
@@ -55,30 +57,28 @@ def _short(root: bytes) -> str:
     return sha256(root).hexdigest()[:16]
 
 
-def safety_snapshots(objects: Objects, root: str | None = None) -> tuple[Safety, ...]:
+def safety_snapshots(objects: Inspected, root: str | None = None) -> tuple[Safety, ...]:
     """The safety snapshots of all restores, or of those in one root, the newest first; a damaged one is left out."""
     found = []
-    short = None if root is None else _short(os.fsencode(root))
-    with objects.using() as db:
-        pins = db.execute(SQL["restore_pins"]).fetchall()
-    for digest, reason in pins:
+    short = None if root is None else _short(objects.place + os.fsencode(root))
+    for digest, reason in sorted(objects.pins(_RESTORE_PIN)):
         try:
-            snapshot = objects.get_snapshot(bytes(digest))
+            snapshot = objects.get_snapshot(digest)
         except IntegrityError:
             continue
         where, _, name = reason.removeprefix(_RESTORE_PIN).rpartition(":")
         if short is None or where == short:
-            found.append(Safety(bytes(digest), where, name, snapshot.at, snapshot.files))
+            found.append(Safety(digest, where, name, snapshot.at, snapshot.files))
     return tuple(sorted(found, key=lambda each: (-each.at, each.name)))
 
 
-def inspect(objects: Objects) -> Inspection:
+def inspect(objects: Inspected) -> Inspection:
     """Read every object once and report those that do not agree with their names, and snapshots that lack something."""
-    counts = {"blob": 0, "node": 0, "snapshot": 0}
+    counts: dict[Kind, int] = {"blob": 0, "node": 0, "snapshot": 0}
     findings = list(_own_check(objects))
     lost: set[bytes] = set()
     try:
-        for kind, where in (("blob", "content"), ("node", "folder"), ("snapshot", "snapshot")):
+        for kind, where in _KINDS:
             for digest, what in _damaged(objects, kind, counts):
                 findings.append(Finding(where, f"{digest.hex()} {what}"))
                 if kind == "snapshot":
@@ -88,43 +88,29 @@ def inspect(objects: Objects) -> Inspection:
             lost.add(digest)
     except JumarError as error:
         findings.append(Finding("database", f"could not be read to the end ({error.what})"))
-    size = sum(each.stat().st_size for each in objects.files() if each.exists())
     safety = safety_snapshots(objects)
     return Inspection(
-        counts["blob"], counts["node"], counts["snapshot"], size, safety, tuple(findings), frozenset(lost)
+        counts["blob"], counts["node"], counts["snapshot"], objects.size(), safety, tuple(findings), frozenset(lost)
     )
 
 
-def _own_check(objects: Objects) -> Iterator[Finding]:
+def _own_check(objects: Inspected) -> Iterator[Finding]:
     try:
-        with objects.using() as db:
-            lines = [line for (line,) in db.execute(f"PRAGMA integrity_check({_MOST_LINES})")]
+        lines = objects.own_check()
     except JumarError as error:
         lines = [error.what]
-    yield from (Finding("database", line) for line in lines if line != "ok")
+    yield from (Finding("database", line) for line in lines)
 
 
-def _rows(objects: Objects, kind: str) -> Iterator[tuple[bytes, list[Any]]]:
-    """Every object of a kind, of which as few as can be are held in memory at once."""
-    last = 0
-    while True:
-        with objects.using() as db:
-            rows = db.execute(SQL[f"every_{kind}"], (last,)).fetchall()
-        if not rows:
-            return
-        yield from ((bytes(digest), stored) for _, digest, *stored in rows)
-        last = rows[-1][0]
-
-
-def _damaged(objects: Objects, kind: str, counts: dict[str, int]) -> Iterator[tuple[bytes, str]]:
-    for digest, (*how, data) in _rows(objects, kind):
+def _damaged(objects: Inspected, kind: Kind, counts: dict[Kind, int]) -> Iterator[tuple[bytes, str]]:
+    for digest, number, body in objects.every(kind):
         counts[kind] += 1
-        body = bytes(data)
-        if how and how[0] == packing.PARTS:
+        how = number if kind == "blob" else packing.PLAIN
+        if how == packing.PARTS:
             parts = [body[at : at + 32] for at in range(0, len(body), 32)]
             if objects.missing(parts):
                 yield digest, "lacks a part"
-        elif not _agrees(digest, body, int(how[0]) if how else packing.PLAIN):
+        elif not _agrees(digest, body, how):
             yield digest, "does not agree with its checksum"
 
 
@@ -135,18 +121,18 @@ def _agrees(digest: bytes, body: bytes, how: int) -> bool:
         return False
 
 
-def _lacking_snapshots(objects: Objects) -> Iterator[tuple[bytes, str]]:
+def _lacking_snapshots(objects: Inspected) -> Iterator[tuple[bytes, str]]:
     whole: set[bytes] = set()
-    for digest, (data,) in _rows(objects, "snapshot"):
+    for digest, _, data in objects.every("snapshot"):
         try:
-            lacking = _lacking(objects, trees.unpack_snapshot(bytes(data)).root, whole)
+            lacking = _lacking(objects, trees.unpack_snapshot(data).root, whole)
         except IntegrityError as error:
             lacking = error.what
         if lacking:
             yield digest, lacking
 
 
-def _lacking(objects: Objects, node: bytes, whole: set[bytes]) -> str:
+def _lacking(objects: Inspected, node: bytes, whole: set[bytes]) -> str:
     """What is wrong with the first thing below a folder that is not there; "" where all are."""
     if node in whole:
         return ""

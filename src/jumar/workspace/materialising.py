@@ -18,6 +18,8 @@ from jumar.workspace.calls import MAKING, FileCalls, write_content
 from jumar.workspace.folders import Folders
 from jumar.workspace.objects import Objects
 
+_WAITED_FOR_AT_ONCE = 128  # files on their way to disk
+
 
 def materialise(snapshot: Snapshot, folder: Path, objects: Objects) -> None:
     """Make `folder`, which is not there or is empty, what the snapshot says: contents, modes, links, empty folders.
@@ -47,25 +49,36 @@ def materialise(snapshot: Snapshot, folder: Path, objects: Objects) -> None:
 
 def _fill(folders: Folders, snapshot: Snapshot, objects: Objects) -> None:
     made = [(b"", snapshot.mode)]
-    for path, entry in walk(objects.load, snapshot.root):
-        folder, name = folders.at(path)
-        if entry.kind is EntryKind.DIR:
-            folders.calls.mkdir(name, OWNER_ONLY, folder)
-            made.append((path, entry.mode))
-        elif entry.kind is EntryKind.LINK:
-            folders.calls.symlink(entry.target or b"", name, folder)
-        else:
-            _write(folders, path, entry, objects)
+    waiting: list[int] = []
+    try:
+        for path, entry in walk(objects.load, snapshot.root):
+            folder, name = folders.at(path)
+            if entry.kind is EntryKind.DIR:
+                folders.calls.mkdir(name, OWNER_ONLY, folder)
+                made.append((path, entry.mode))
+            elif entry.kind is EntryKind.LINK:
+                folders.calls.symlink(entry.target or b"", name, folder)
+            else:
+                waiting.append(folders.calls.open(name, MAKING, folder=folder))
+                _write(folders.calls, waiting[-1], entry, objects)
+            if len(waiting) == _WAITED_FOR_AT_ONCE:
+                _to_disk(folders.calls, waiting)
+        _to_disk(folders.calls, waiting)
+    finally:
+        for file in waiting:
+            folders.calls.close(file)
     for path, mode in reversed(made):
         folders.set_mode(path, mode, EntryKind.DIR)  # and to disk with it
 
 
-def _write(folders: Folders, path: bytes, entry: Entry, objects: Objects) -> None:
-    folder, name = folders.at(path)
-    file = folders.calls.open(name, MAKING, folder=folder)
-    try:
-        write_content(folders.calls, file, objects.parts(entry.digest or b""))
-        folders.calls.fchmod(file, entry.mode)
-        folders.calls.fsync(file)
-    finally:
-        folders.calls.close(file)
+def _write(calls: FileCalls, file: int, entry: Entry, objects: Objects) -> None:
+    write_content(calls, file, objects.parts(entry.digest or b""))
+    calls.fchmod(file, entry.mode)
+    calls.start_writing(file)
+
+
+def _to_disk(calls: FileCalls, waiting: list[int]) -> None:
+    """Wait until these files are on disk, and close them.  Begun together, they wait for the disk together."""
+    while waiting:
+        calls.fsync(waiting[-1])
+        calls.close(waiting.pop())

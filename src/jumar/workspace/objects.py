@@ -17,9 +17,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol
 
 from jumar import errors
 from jumar.core import trees
+from jumar.core.objects import BlobRow, Kind, ObjectRows, Pin
 from jumar.core.trees import Node, Snapshot
 from jumar.database import forks
 from jumar.database.queries import named_statements
@@ -27,8 +29,25 @@ from jumar.workspace import database, packing
 
 _ASKED_AT_ONCE = 500  # digests looked up by one statement
 _NODES_KEPT = 4096  # decoded folders kept in memory
+_MOST_LINES = 100  # of SQLite's own findings
 
 SQL = named_statements("jumar.workspace")
+
+
+class Inspected(Protocol):
+    """Where all objects are, to be looked at as a whole; see `Objects` for what these do."""
+
+    place: bytes
+
+    @property
+    def where(self) -> str: ...
+    def every(self, kind: Kind) -> Iterator[tuple[bytes, int, bytes]]: ...
+    def own_check(self) -> list[str]: ...
+    def load(self, digest: bytes, /) -> Node: ...
+    def get_snapshot(self, digest: bytes) -> Snapshot: ...
+    def missing(self, digests: Sequence[bytes]) -> list[bytes]: ...
+    def pins(self, beginning: str = "") -> set[Pin]: ...
+    def size(self) -> int: ...
 
 
 class Objects:
@@ -38,6 +57,8 @@ class Objects:
     name or is not there.
     """
 
+    place = b""  # what tells the workspaces of this host from another's, where several share the objects
+
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path).absolute()
         self._lock = threading.RLock()
@@ -46,7 +67,7 @@ class Objects:
         self._file = forks.file_id(str(self.path))
         forks.watch(self, Objects._forked)
         self._pack: Callable[[bytes], tuple[int, bytes]] | None = None
-        self.load: Callable[[bytes], Node] = lru_cache(maxsize=_NODES_KEPT)(self._load)
+        self.load = lru_cache(maxsize=_NODES_KEPT)(self._load)
 
     def _forked(self) -> None:
         """Leave the parent's connection alone; see `jumar.database.forks`."""
@@ -95,14 +116,9 @@ class Objects:
 
         Without `on_disk` a later write brings them to disk: for what a snapshot that is still to come will name.
         """
-        with self.using() as db:
-            rows = self._packed(dict(blobs))
-            new = list(nodes)
-            if not rows and not new:
-                return
-            with database.transaction(db, on_disk=on_disk):
-                db.executemany(SQL["add_blob"], rows)
-                db.executemany(SQL["add_node"], new)
+        rows = ObjectRows(self._packed(dict(blobs)), list(nodes))
+        if rows:
+            self._keep(rows, on_disk=on_disk)
 
     def put_blob(self, data: bytes) -> bytes:
         """Keep one content of any size; its digest."""
@@ -119,8 +135,7 @@ class Objects:
 
     def put_parts(self, digest: bytes, size: int, parts: Sequence[bytes]) -> None:
         """Keep a large content of which the parts, named by their digests, are there already."""
-        with self.using() as db, database.transaction(db):
-            db.execute(SQL["add_blob"], (digest, size, packing.PARTS, b"".join(parts)))
+        self._keep(ObjectRows([(digest, size, packing.PARTS, b"".join(parts))]))
 
     def put_snapshot(
         self,
@@ -135,33 +150,36 @@ class Objects:
         """
         data = trees.pack_snapshot(snapshot)
         digest = trees.digest_of(data)
-        row = (digest, snapshot.at, data)
-        with self.using() as db, database.transaction(db):
-            db.executemany(SQL["add_node"], nodes)
-            db.execute(SQL["add_snapshot"], row)
-            if cache is not None:
-                cache.write(db)
-            if pin is not None:
-                db.execute(SQL["add_pin"], (digest, pin))
+        pins = () if pin is None else ((digest, pin),)
+        self._keep(ObjectRows((), list(nodes), ((digest, snapshot.at, data),), pins), cache)
         return digest
 
     def pin(self, digest: bytes, reason: str) -> None:
         """Keep a snapshot and all it names from being collected, for as long as the reason stands."""
-        with self.using() as db, database.transaction(db):
-            db.execute(SQL["add_pin"], (digest, reason))
+        self._keep(ObjectRows(pins=((digest, reason),)))
 
     def unpin(self, digest: bytes, reason: str) -> None:
         """Take back a pin; one that is not there is taken for done."""
         with self.using() as db, database.transaction(db):
             db.execute(SQL["drop_pin"], (digest, reason))
 
-    def _packed(self, blobs: dict[bytes, bytes]) -> list[tuple[bytes, int, int, bytes]]:
+    def _keep(self, rows: ObjectRows, cache: StatRows | None = None, *, on_disk: bool = True) -> None:
+        with self.using() as db, database.transaction(db, on_disk=on_disk):
+            db.executemany(SQL["add_blob"], rows.blobs)
+            db.executemany(SQL["add_node"], rows.nodes)
+            db.executemany(SQL["add_snapshot"], rows.snapshots)
+            if cache is not None:
+                cache.write(db)
+            db.executemany(SQL["add_pin"], rows.pins)
+
+    def _packed(self, blobs: dict[bytes, bytes]) -> list[BlobRow]:
         """Rows for those contents that are not there yet; packed before the transaction, which others wait for."""
-        missing = self.missing(list(blobs))
-        if self._pack is None and missing:
-            self._pack = packing.packer()
-        pack = self._pack
-        return [(digest, len(data := blobs[digest]), *pack(data)) for digest in missing] if pack is not None else []
+        with self.using():
+            missing = self._missing_here("blob", list(blobs))
+            if self._pack is None and missing:
+                self._pack = packing.packer()
+            pack = self._pack
+            return [(digest, len(data := blobs[digest]), *pack(data)) for digest in missing] if pack is not None else []
 
     # --- Reading: everything is checked against its name. ------------------------------------------------------------
 
@@ -209,22 +227,63 @@ class Objects:
 
     def missing(self, digests: Sequence[bytes]) -> list[bytes]:
         """Those contents that are not there, in the order given; none is read."""
+        return self._missing_here("blob", digests)
+
+    def _missing_here(self, kind: Kind, digests: Sequence[bytes]) -> list[bytes]:
         there: set[bytes] = set()
         for at in range(0, len(digests), _ASKED_AT_ONCE):
             asked = digests[at : at + _ASKED_AT_ONCE]
-            statement = SQL["blobs_there"].replace(":digests", ",".join("?" * len(asked)))
+            statement = SQL[f"{kind}s_there"].replace(":digests", ",".join("?" * len(asked)))
             with self.using() as db:
                 there.update(row[0] for row in db.execute(statement, asked))
         return [digest for digest in digests if digest not in there]
+
+    @property
+    def where(self) -> str:
+        """Where the objects are, for people."""
+        return str(self.path)
+
+    def bring(self, snapshot: Snapshot) -> None:
+        """Have all that a snapshot names at hand: here it is."""
+
+    # --- Being looked at as a whole. ---------------------------------------------------------------------------------
+
+    def inspected(self) -> Inspected:
+        """What is to be looked at where all objects are."""
+        return self
+
+    def every(self, kind: Kind) -> Iterator[tuple[bytes, int, bytes]]:
+        """Every object of a kind, of which as few as can be are held in memory at once: its digest, of a content the
+        packing, and its bytes as they are kept.
+        """
+        last = 0
+        while True:
+            with self.using() as db:
+                rows = db.execute(SQL[f"every_{kind}"], (last,)).fetchall()
+            if not rows:
+                return
+            yield from ((bytes(digest), how, bytes(data)) for _, digest, how, data in rows)
+            last = rows[-1][0]
+
+    def own_check(self) -> list[str]:
+        """What SQLite finds wrong with the file."""
+        with self.using() as db:
+            lines = [line for (line,) in db.execute(f"PRAGMA integrity_check({_MOST_LINES})")]
+        return [line for line in lines if line != "ok"]
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(each.stat().st_size for each in self.files() if each.exists())
 
     def files(self) -> tuple[Path, ...]:
         """The database file and what SQLite keeps beside it while it is open."""
         return (self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal", "-shm")))
 
-    def pins(self) -> set[tuple[bytes, str]]:
-        """Every pin, as (digest, reason)."""
+    def pins(self, beginning: str = "") -> set[Pin]:
+        """The pins whose reasons begin so, as (digest, reason)."""
         with self.using() as db:
-            return {(bytes(digest), reason) for digest, reason in db.execute(SQL["pins"])}
+            rows = db.execute(SQL["pins"], (len(beginning), beginning)).fetchall()
+        return {(bytes(digest), reason) for digest, reason in rows}
 
     def stat_rows(self, root: bytes) -> dict[bytes, bytes]:
         """What is known about a root's folders, packed, by their path; empty where nothing is."""
@@ -234,11 +293,15 @@ class Objects:
     def _load(self, digest: bytes) -> Node:
         return trees.unpack_node(self.get_node(digest))
 
-    def _row(self, statement: str, digest: bytes, what: str) -> tuple[bytes, ...]:
-        with self.using() as db:
-            row: tuple[bytes, ...] | None = db.execute(SQL[statement], (digest,)).fetchone()
+    def _row(self, kind: Kind, digest: bytes, what: str) -> tuple[bytes, ...]:
+        row = self._found(kind, digest)
         if row is None:
-            raise errors.IntegrityError(f"the {what} {digest.hex()} is not in {self.path}")
+            raise errors.IntegrityError(f"the {what} {digest.hex()} is not in {self.where}")
+        return row
+
+    def _found(self, kind: Kind, digest: bytes) -> tuple[bytes, ...] | None:
+        with self.using() as db:
+            row: tuple[bytes, ...] | None = db.execute(SQL[kind], (digest,)).fetchone()
         return row
 
     def _checked(self, digest: bytes, how: int, packed: bytes) -> bytes:
@@ -251,7 +314,7 @@ class Objects:
         return data
 
     def _damaged(self, digest: bytes, what: str) -> errors.IntegrityError:
-        return errors.IntegrityError(f"the {what} {digest.hex()} in {self.path} does not agree with its checksum")
+        return errors.IntegrityError(f"the {what} {digest.hex()} in {self.where} does not agree with its checksum")
 
 
 class StatRows:

@@ -161,7 +161,7 @@ class Restorer:
 
     def _carry_out(self, plan: Plan, steps: tuple[Step, ...], safety: bytes, *, skip: bool) -> dict[bytes, PathOutcome]:
         name = secrets.token_hex(8)
-        self._objects.pin(safety, pin_of(self._root, name))
+        self._objects.pin(safety, pin_of(self._objects.place + self._root, name))
         with _explained(), Folders(self._root, self._calls) as folders:
             todo = operations(steps, lambda path: find(self._objects.load, plan.target.root, path), folders.entry, name)
             target = digest_of(pack_snapshot(plan.target))
@@ -174,7 +174,7 @@ class Restorer:
                 undertaking.reach(Stage.DONE)
             except (Exception, KeyboardInterrupt) as error:
                 if not undertaking.take_back(folders, error):
-                    self._objects.unpin(safety, pin_of(self._root, name))
+                    self._objects.unpin(safety, pin_of(self._objects.place + self._root, name))
                 raise
             try:
                 applier.clean(undertaking.record.operations)
@@ -222,7 +222,7 @@ class Restorer:
         except OSError as error:
             raise _not_taken_back(record, error) from error
         if record.stage is not Stage.DONE and not undoer.left:
-            self._objects.unpin(record.safety, pin_of(self._root, record.name))
+            self._objects.unpin(record.safety, pin_of(self._objects.place + self._root, record.name))
         with _explained():
             self.journal.clear()
         return Recovered(record.stage is Stage.DONE, tuple(undoer.left))

@@ -108,9 +108,8 @@ def _between(root: str, before: bytes, after: bytes, files: Files) -> tuple[str,
     from jumar.core.restoring import shown
     from jumar.core.trees import EntryKind
 
-    opened = files.of(root)
     paths = []
-    for change in opened.workspace.diff(opened.snapshot(before), opened.snapshot(after)):
+    for change in files.kept(root).diff(before, after):
         entry = change.after or change.before
         if entry is not None and entry.kind is not EntryKind.DIR:
             paths.append(shown(change.path))

@@ -24,6 +24,7 @@ from jumar.stores.postgres.exporting import export
 from jumar.stores.postgres.failures import is_lost, translated
 from jumar.stores.postgres.inspection import inspect
 from jumar.stores.postgres.migrating import migrate
+from jumar.stores.postgres.objects import PostgresObjects
 from jumar.stores.postgres.reading import Reading, rows_of
 from jumar.stores.postgres.settling import read_back
 from jumar.stores.postgres.watching import PostgresWatch
@@ -39,6 +40,7 @@ class PostgresStore(Reading):
         self._where = place.shown
         self._clock = ServerClock()
         super().__init__(Connections(place), place.schema)
+        self.objects = PostgresObjects(self._connections, place.schema)  # of workspaces, for all hosts
         self.migrated = self._migrate()
 
     def _migrate(self) -> tuple[int, int]:
