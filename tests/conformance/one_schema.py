@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import secrets
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,6 +15,7 @@ import psycopg
 from jumar.core.store import Store
 from jumar.stores.postgres.address import parse
 from jumar.stores.postgres.store import PostgresStore
+from jumar.testing.conformance_suite import SECOND_FOLDER
 from jumar.testing.postgres import drop_schema, server, with_schema
 
 TABLES = ("run", "call", "artifact", "checkpoint", "request", "event", "identity", "hold")
@@ -55,6 +57,17 @@ class OneSchema:
 def shared() -> OneSchema:
     """The schema of this process's tests."""
     return OneSchema()
+
+
+@cache
+def second() -> OneSchema:
+    """Another, for tests of two stores."""
+    return OneSchema()
+
+
+def store_in(folder: Path) -> Store:
+    """The store that stands for a test's folder, or for the folder of the second store that it makes in that."""
+    return (second() if folder.name == SECOND_FOLDER else shared()).store_of(folder)
 
 
 @cache

@@ -28,7 +28,7 @@ class TestMemory(StoreConformance):
 
 class TestPostgres(StoreConformance):
     def make_store(self, folder: Path) -> Store:
-        return one_schema.shared().store_of(folder)
+        return one_schema.store_in(folder)
 
 
 class TestModel(StoreConformance):

@@ -15,7 +15,7 @@ from jumar.core.phases import FINAL
 from jumar.core.records import CheckpointRecord, EventRecord, RunExport, RunRecord
 from jumar.core.states import CallState, Control, Effect, ErrorClass, EventKind, IdentityScope, Level, Status, Verdict
 from jumar.testing.conformance_scene import ANYTHING, AT, ROOT, Scene, answering, call, changed, holding, named, taking
-from jumar.testing.conformance_suite import Suite
+from jumar.testing.conformance_suite import SECOND_FOLDER, Suite
 
 _RUN, _STORE = IdentityScope.RUN, IdentityScope.STORE
 _ALL = sorted(set(Status))
@@ -27,7 +27,7 @@ class TwoStores(Suite):
 
     @pytest.fixture
     def there(self, tmp_path: Path) -> Iterator[Scene]:
-        folder = tmp_path / "other"
+        folder = tmp_path / SECOND_FOLDER
         folder.mkdir()
         store = self.make_store(folder)
         yield Scene(store)
@@ -162,6 +162,15 @@ class Adopting(TwoStores):
         assert there.store.artifact(ack.run_no, named(b'"small"').digest) == b'"small"'
         assert there.store.find(run.run_id[-6:], 5) == [run.run_id]
         assert there.store.inspect().findings == ()
+
+    def test_a_run_is_adopted_among_other_changes(self, scene: Scene, there: Scene) -> None:
+        run = full(scene)
+        new = there.create(run_id="ffffffff-0000-7000-8000-000000000000")
+        order = there.order(new.run_id, Control.PAUSE)
+        answers = there.store.write([new, adoption(exported(scene, run)), order])
+        assert [type(answer) for answer in answers] == [Ack, Ack, Ack]
+        assert there.again(run).error_type == ARRIVING
+        assert there.named(new.run_id).control is Control.PAUSE
 
     def test_the_names_of_undone_actions_keep_their_count(self, scene: Scene, there: Scene) -> None:
         run = scene.running()

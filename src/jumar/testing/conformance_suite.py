@@ -12,6 +12,9 @@ from jumar.core.store import Store
 from jumar.testing.conformance_scene import Scene
 
 
+SECOND_FOLDER = "other"  # in a test's folder: where the second store of a test of two stores lives
+
+
 class Suite:
     """The hooks.  A subclass makes the store; each test gets a fresh one and closes it."""
 
@@ -19,7 +22,9 @@ class Suite:
     """Whether what was acknowledged is there again after the store was closed and made anew in the same folder."""
 
     def make_store(self, folder: Path) -> Store:
-        """Open the store that lives in this folder; called again with the same folder, the same one."""
+        """Open the store that lives in this folder; called again with the same folder, the same one.  For tests of two
+        stores it is also called with the folder `SECOND_FOLDER` in it.
+        """
         raise NotImplementedError("a conformance class makes its store")
 
     @pytest.fixture

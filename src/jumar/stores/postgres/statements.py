@@ -7,7 +7,7 @@ from functools import cache
 from jumar.database.queries import named_statements
 
 _PACKAGE = "jumar.stores.postgres"
-_FILES = ("reading.sql", "queries.sql", "objects.sql")
+_FILES = ("reading.sql", "queries.sql", "moving.sql", "objects.sql")
 
 
 def filled(text: str, schema: str) -> str:

@@ -18,12 +18,15 @@ import psycopg
 from jumar.core.call_states import STATE_FIRST
 from jumar.core.changes import (
     Ack,
+    Adopt,
     Advance,
     Answer,
+    Arrive,
     Change,
     Claim,
     Claimed,
     Create,
+    Depart,
     Fork,
     Guard,
     Order,
@@ -37,7 +40,7 @@ from jumar.core.states import EventKind, mask
 from jumar.stores import refusals
 from jumar.stores.clock import lease_ms
 from jumar.stores.packing import pack
-from jumar.stores.postgres import raised
+from jumar.stores.postgres import moving, raised
 from jumar.stores.postgres.documents import answer_rest, claim_rest, jsonb, keys, rest_of, workspaces
 from jumar.stores.postgres.run_rows import run_of
 from jumar.stores.rows import Row, is_plain, plain_call_row
@@ -54,6 +57,10 @@ _AGAIN = frozenset({"40001", "40P01"})  # a serialization failure, a deadlock
 # These look at nothing but rows that the lock on their run keeps as they are, whatever transactions may see of others.
 _BY_THEMSELVES = frozenset({"advance_plain", "advance_alone", "renew"})
 _decode = msgspec.json.Decoder().decode
+
+
+class Alone(Exception):
+    """The batch has to be taken apart: one of the changes stands for itself."""
 
 
 class Call(NamedTuple):
@@ -73,6 +80,11 @@ def apply_batch(
     connection was lost.  Of a lone change the latter is its Refusal.  `learn` is told the server's lease clock, and
     when it was asked for on this host's.
     """
+    adoption = next((change for change in changes if isinstance(change, Adopt)), None)
+    if adoption is not None:
+        if len(changes) > 1:
+            raise Alone("a run is adopted in a transaction of its own")
+        return [_again(lambda: moving.adopt(connection, sql, adoption))]
     if len(changes) == 1:
         return [_alone(connection, sql, changes[0], learn)]
     calls = [call_for(change) for change in changes]
@@ -125,7 +137,7 @@ def _pipelined(connection: Connection, sql: Statements, calls: Sequence[Call]) -
             cursors = [connection.execute(sql[call.name], call.parameters) for call in calls]
             connection.execute(COMMIT)
         rows = [cursor.fetchone() for cursor in cursors]
-    except BaseException:
+    except Exception:
         if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             connection.execute("ROLLBACK")
         raise
@@ -140,7 +152,7 @@ def _locks(changes: Sequence[Change]) -> Call:
     names: set[str] = set()
     freed: list[tuple[int, int]] = []
     for change in changes:
-        if isinstance(change, (Claim, Order)):
+        if isinstance(change, (Claim, Order, Arrive, Depart)):
             run_ids.add(change.run_id)
         elif isinstance(change, Fork):
             run_nos.add(change.source_no)
@@ -175,6 +187,10 @@ def call_for(change: Change) -> Call:
         return Call("order", (change.run_id, control, change.at, by, note, _FINAL, *told))
     if isinstance(change, Fork):
         return _fork(change)
+    if isinstance(change, Arrive):
+        return Call("arrive", moving.arrive_values(change))
+    if isinstance(change, Depart):
+        return Call("depart", moving.depart_values(change))
     raise TypeError(f"{type(change).__name__} is no change")
 
 
@@ -288,6 +304,8 @@ def _refusal(change: Change, now: LeaseTime, run: RunRecord | None, other: RunRe
         return Refusal(Guard.ANSWERED, "this request was answered before, or is no longer asked", run)
     if isinstance(change, Fork):
         return refusals.fork_refused(run, other, change)
+    if isinstance(change, (Arrive, Depart)):
+        return moving.refused(change, now, run)
     assert isinstance(change, (Claim, Order)), change
     if run is None:
         return Refusal(Guard.NOT_FOUND, f"there is no run {change.run_id}")

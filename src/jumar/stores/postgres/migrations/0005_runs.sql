@@ -55,7 +55,8 @@ BEGIN
         AND (_old.status <> 2 OR coalesce(_old.wake_at <= _at, false) OR _old.control <> 0 OR _early)
         AND (_epoch IS NULL OR _old.epoch = _epoch)
         AND (_version IS NULL OR _old.version = _version)
-        AND (_intent IS NULL OR _old.intent IS NULL))
+        AND (_intent IS NULL OR _old.intent IS NULL)
+        AND NOT {schema}.is_elsewhere(_old))
     THEN
         RETURN {schema}.refused(_now, _old);
     END IF;
@@ -168,7 +169,7 @@ DECLARE
 BEGIN
     SELECT * INTO _old FROM {schema}.run WHERE run_no = _run_no FOR NO KEY UPDATE;
     _now := {schema}.lease_ms();
-    IF FOUND AND (_epoch IS NULL OR _old.epoch = _epoch) THEN
+    IF FOUND AND (_epoch IS NULL OR _old.epoch = _epoch) AND NOT {schema}.is_elsewhere(_old) THEN
         UPDATE {schema}.request
         SET verdict = _verdict, value = _value, answered_by = _by, note = _note, answered_at = _at
         WHERE request_id = _request_id AND run_no = _run_no AND (verdict IS NULL OR (verdict = 1 AND _epoch IS NOT NULL))
