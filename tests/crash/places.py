@@ -14,6 +14,7 @@ from jumar.testing.crash_clock import StoppedClock
 from jumar.testing.postgres_clock import MovedClock, emptied
 
 _elsewhere: list[str] = []
+_emptied: list[str] = []  # of these stores, those that are emptied for each story
 _begun: set[Path] = set()
 
 
@@ -29,22 +30,32 @@ def reader_of(folder: Path) -> Store:
 
 def begin(folder: Path) -> None:
     """A story begins in this folder, unless it has begun already."""
-    if _elsewhere and folder not in _begun:
+    if _emptied and folder not in _begun:
         _begun.add(folder)
-        emptied(_elsewhere[-1])
+        emptied(_emptied[-1])
+
+
+@contextmanager
+def looked_up_at(address: str) -> Iterator[None]:
+    """The runs of all stories are in the store at this address."""
+    _elsewhere.append(address)
+    try:
+        yield
+    finally:
+        _elsewhere.pop()
 
 
 @contextmanager
 def all_at(address: str, clock: StoppedClock) -> Iterator[None]:
     """Keep all runs in the PostgreSQL store at this address, whose clock is `clock`."""
     open_store(address).close()
-    with MovedClock(address, stopped=True) as server:
+    with MovedClock(address, stopped=True) as server, looked_up_at(address):
         server.show(clock.ms)
         clock.followers.append(server.show)
-        _elsewhere.append(address)
+        _emptied.append(address)
         try:
             yield
         finally:
-            _elsewhere.pop()
+            _emptied.pop()
             clock.followers.remove(server.show)
             _begun.clear()

@@ -12,6 +12,7 @@ from jumar import Happened, NotHappened
 from jumar.core.call_states import ENDED
 from jumar.testing import Restart, Witness, restart_sweep
 from jumar.testing.crash_clock import stopped_clock
+from tests.crash.places import looked_up_at
 from tests.crash.worlds import AGENT, RUN, TASK, Unbroken, judge_outside
 
 
@@ -27,16 +28,20 @@ def exact(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def swept(folder: Path, *, waits: bool, exact: bool, points: Any, again: int) -> None:
+def swept(
+    folder: Path, *, waits: bool, exact: bool, points: Any, again: int, store: str = "sqlite:///{folder}/run.db"
+) -> None:
     """Have runs killed there, and each judged as those that are crashed within one process are."""
     with stopped_clock() as clock:
         (folder / "unbroken").mkdir()
         unbroken = Unbroken(folder / "unbroken", clock, waits=waits)
 
     def check(restart: Restart) -> None:
-        assert restart.run_id == RUN
+        assert restart.run_id == RUN or "{folder}" not in store
         ended = frozenset(call.call_id for call in restart.calls_before if call.state in {each.name for each in ENDED})
-        judge_outside(restart.folder, restart.output, [(len(restart.witness_before), ended)], unbroken)
+        with looked_up_at(restart.store):
+            found = [(len(restart.witness_before), ended)]
+            judge_outside(restart.folder, restart.output, found, unbroken, restart.run_id)
 
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -44,7 +49,7 @@ def swept(folder: Path, *, waits: bool, exact: bool, points: Any, again: int) ->
         f"tests.crash.app:{'waiting' if waits else 'plain'}:{AGENT}",
         TASK,
         folder=folder / "sweep",
-        store="sqlite:///{folder}/run.db",
+        store=store,
         points=points,
         seed=seed,
         again=again,

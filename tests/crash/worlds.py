@@ -165,10 +165,10 @@ class Story:
         return other
 
 
-def rows_in(folder: Path) -> dict[str, CallRecord]:
+def rows_in(folder: Path, run_id: str = RUN) -> dict[str, CallRecord]:
     """The run's calls by their ids."""
     with closing(reader_of(folder)) as store:
-        run = store.run(RUN)
+        run = store.run(run_id)
         return {} if run is None else {call.call_id: call for call in store.calls(run.run_no)}
 
 
@@ -222,12 +222,12 @@ def judge(story: Story, result: RunResult[Any] | None, unbroken: Unbroken) -> No
     _judge_versions(story)
 
 
-def judge_outside(folder: Path, output: Any, confirmed: Confirmed, unbroken: Unbroken) -> None:
+def judge_outside(folder: Path, output: Any, confirmed: Confirmed, unbroken: Unbroken, run_id: str = RUN) -> None:
     """The part of it that needs to know nothing of the lives but what each of them found: the output, the records,
     and what the witness saw.
     """
     assert plain(output) == unbroken.output
-    rows = rows_in(folder)
+    rows = rows_in(folder, run_id)
     assert rows.keys() == unbroken.rows.keys()
     for call_id, row in rows.items():
         assert facts(row) == unbroken.rows[call_id], f"{call_id}: {facts(row)} and not {unbroken.rows[call_id]}"

@@ -61,8 +61,9 @@ def restart_sweep(
     with its process killed there and the run taken over; RestartsFailed, an AssertionError, where that is to be seen.
 
     Each run lives in a new folder of its own within `folder`; `{folder}` in `store` and in the values of `env`, which
-    are added to the environment, stands for it.  `prepare(folder)` is called before a run begins, to put things there
-    or to set an outside service back.  `input` is the agent's input.
+    are added to the environment, stands for it.  A `store` without it has all the runs, under ids of their own; one on
+    PostgreSQL needs a schema that nobody else uses, since its clock is moved on too.  `prepare(folder)` is called
+    before a run begins, to put things there or to set an outside service back.  `input` is the agent's input.
 
     `points` are "all" commits and bodies, a number of these to be drawn with `seed`, or regular expressions for the
     names of any points, such as r"after Invoke\\(pay".  `again` is how many more times the process is killed at a point

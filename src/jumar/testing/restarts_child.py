@@ -25,6 +25,7 @@ from jumar.errors import JumarError, NotStorable, RunNotFound, UsageError
 from jumar.harness.harness import Harness
 from jumar.harness.results import RunInfo, RunResult
 from jumar.stores import clock as real
+from jumar.stores.opening import open_store
 from jumar.testing.crash import World, inhabit
 from jumar.testing.crash_clock import put
 from jumar.testing.restarts_app import load
@@ -103,6 +104,7 @@ class Ahead:
         self.ms = line.orders.ahead_ms
         self._line = line
         self._lease, self._wall = real.lease_ms, real.wall_ms
+        self._server = _server_clock(line.orders.store)
         put("lease_ms", self._lease, self.lease_ms)
         put("wall_ms", self._wall, self.wall_ms)
 
@@ -116,9 +118,22 @@ class Ahead:
 
     def move(self, seconds: float) -> None:
         """Let so many seconds pass, rounded up to a millisecond."""
-        ahead = self.ms + max(0, -int(-seconds * 1000 // 1))
+        passed = max(0, -int(-seconds * 1000 // 1))
+        ahead = self.ms + passed
         self._line.tell(Moved(ahead))  # first: what is written by the moved clock must never be ahead of the next one
         self.ms = ahead
+        if self._server is not None:
+            self._server.move(passed)
+
+
+def _server_clock(address: str) -> Any:
+    """The clock of a store on a server, whose leases no clock of this host's decides; None where there is none."""
+    if not address.startswith(("postgresql://", "postgres://")):
+        return None
+    from jumar.testing.postgres_clock import MovedClock
+
+    open_store(address).close()
+    return MovedClock(address, stopped=False)
 
 
 class Doomed(World):
