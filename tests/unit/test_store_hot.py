@@ -1,0 +1,568 @@
+"""Hot changes: queued and answered at once, committed in order by whoever leads next or by the queue's writer, held
+back where the store cannot take them, and bounded.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jumar.core.changes import Ack, Advance, Guard, Outcome, Refusal, Renew
+from jumar.core.records import RunRecord
+from jumar.core.requests import Lane, Written
+from jumar.core.store import CommitUnknown
+from jumar.errors import StoreBusy, StoreFull, StoreUnavailable
+from jumar.stores import behind
+from jumar.stores.commits import CommitQueue
+from jumar.stores.opening import open_store
+from jumar.testing.conformance_scene import LONG, Scene, call, named
+from tests.conformance.wrapping import Watched
+
+SOON = 60.0
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held back is tried again soon."""
+    monkeypatch.setattr(behind, "_FIRST_PAUSE", 0.002)
+    monkeypatch.setattr(behind, "_LONGEST_PAUSE", 0.01)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Watched]:
+    store = Watched(open_store(f"sqlite:///{tmp_path / 'runs.db'}"))
+    yield store
+    store.before = store.after = None
+    store.close()
+
+
+@pytest.fixture
+def scene(store: Watched) -> Scene:
+    return Scene(store.store)
+
+
+@pytest.fixture
+def queue(store: Watched) -> Iterator[CommitQueue]:
+    queue = CommitQueue(store)
+    yield queue
+    store.before = None
+    queue.close()
+
+
+class Hot:
+    """A run whose advances are hot, and what was told of them."""
+
+    def __init__(self, queue: CommitQueue, scene: Scene, run: RunRecord | None = None, *, trusted: bool = True) -> None:
+        self.queue, self.scene = queue, scene
+        self.run = scene.running() if run is None else run
+        self.is_trusted = trusted
+        self.lane = Lane(self.run.version, lambda: self.is_trusted)
+        self.told: list[Outcome | Exception] = []
+        self.times: list[Written] = []
+        self.tells = threading.Condition()
+
+    def next(self, **fields: Any) -> Advance:
+        return self.scene.advance(self.run, calls=(call(self.lane.version + 1),), **fields)
+
+    def write(self, change: Advance | None = None) -> Outcome:
+        return self.queue.submit_hot(change or self.next(), self.lane, self.tell)
+
+    def tell(self, outcome: Outcome | Exception, written: Written) -> None:
+        with self.tells:
+            self.told.append(outcome)
+            self.times.append(written)
+            self.tells.notify_all()
+
+    def told_of(self, count: int) -> list[Outcome | Exception]:
+        """What was told, once it is so much."""
+        with self.tells:
+            assert self.tells.wait_for(lambda: len(self.told) >= count, SOON)
+            return list(self.told)
+
+    def ack(self, version: int) -> Ack:
+        return Ack(self.run.run_no, version, 1)
+
+    def version(self) -> int:
+        return self.scene.again(self.run).version
+
+
+class Held:
+    """Holds every write until it is let go."""
+
+    def __init__(self, store: Watched) -> None:
+        self.reached, self.go = threading.Event(), threading.Event()
+        store.before = self
+
+    def __call__(self, changes: Any, wait: bool) -> None:
+        self.reached.set()
+        assert self.go.wait(SOON)
+
+
+class Failing:
+    """The store takes nothing of what `of` says, until it is mended; it says when it was asked so often."""
+
+    def __init__(self, store: Watched, error: Callable[[], Exception], of: RunRecord | None = None) -> None:
+        self.error, self.of = error, of
+        self.is_mended = False
+        self.asked = 0
+        self.asks = threading.Condition()
+        store.before = self
+
+    def __call__(self, changes: Any, wait: bool) -> None:
+        if self.is_mended or (self.of is not None and all(each.run_no != self.of.run_no for each in changes)):
+            return
+        with self.asks:
+            self.asked += 1
+            self.asks.notify_all()
+        raise self.error()
+
+    def failed(self, times: int) -> None:
+        """Go on once it has failed so often."""
+        with self.asks:
+            assert self.asks.wait_for(lambda: self.asked >= times, SOON)
+
+
+def locked() -> Exception:
+    return StoreBusy("others kept it locked")
+
+
+def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
+    """Do it in a thread; answers what asks for its end."""
+    came: list[Any] = []
+
+    def run() -> None:
+        try:
+            came.append(work())
+        except BaseException as error:
+            came.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def ended() -> Any:
+        thread.join(SOON)
+        assert not thread.is_alive(), "a thread hangs"
+        return came[0]
+
+    return ended
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """For what gives no signal: look until it is so."""
+    give_up = time.monotonic() + SOON
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.001)
+
+
+# --- Order. ---
+
+
+def test_a_hot_change_is_answered_at_once_and_written_though_nobody_waits(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    held, hot = Held(store), Hot(queue, scene)
+    assert hot.write() == hot.ack(1)
+    assert held.reached.wait(SOON)
+    assert (hot.told, hot.version()) == ([], 0)
+    held.go.set()
+    assert hot.told_of(1) == [hot.ack(1)]
+    assert hot.version() == 1
+    assert hot.times[0].cold >= hot.times[0].hot > 0
+
+
+def test_hot_changes_made_while_a_commit_is_on_its_way_go_together_in_the_next(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    held, hot = Held(store), Hot(queue, scene)
+    hot.write()
+    assert held.reached.wait(SOON)
+    for _ in range(49):
+        hot.write()
+    held.go.set()
+    assert hot.told_of(50) == [hot.ack(version) for version in range(1, 51)]
+    assert [len(batch) for batch in store.batches] == [1, 49]
+
+
+def test_what_is_waited_for_is_on_disk_after_all_hot_changes_of_its_run_before_it(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    hot = Hot(queue, scene)
+    for round_ in range(1, 20):
+        for _ in range(3):
+            hot.write()
+        assert queue.submit(hot.next(), hot.lane) == hot.ack(round_ * 4)
+        assert hot.version() == round_ * 4
+        assert hot.told_of(round_ * 3)[-1] == hot.ack(round_ * 4 - 1)
+    stored = [(record.seq, record.started_version) for record in store.calls(hot.run.run_no)]
+    assert stored == [(number, number) for number in range(1, 77)]
+
+
+def test_several_runs_in_several_threads_are_each_written_in_order(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    runs = [Hot(queue, scene) for _ in range(8)]
+
+    def work(hot: Hot) -> None:
+        for number in range(1, 101):
+            if number % 10:
+                assert hot.write() == hot.ack(number)
+            else:
+                assert queue.submit(hot.next(), hot.lane) == hot.ack(number)
+
+    assert [ended() for ended in [in_thread(lambda hot=hot: work(hot)) for hot in runs]] == [None] * 8
+    for hot in runs:
+        assert len(hot.told_of(90)) == 90
+        assert [record.started_version for record in store.calls(hot.run.run_no)] == list(range(1, 101))
+    assert queue.stats().pending == 0
+
+
+def test_to_flush_is_to_wait_for_what_is_hot(store: Watched, scene: Scene, queue: CommitQueue) -> None:
+    held, hot = Held(store), Hot(queue, scene)
+    queue.flush(hot.lane)
+    for _ in range(5):
+        hot.write()
+    flushed = in_thread(lambda: queue.flush(hot.lane))
+    held.go.set()
+    assert flushed() is None
+    assert hot.version() == len(hot.told) == 5
+
+
+# --- What the store does not take. ---
+
+
+@pytest.mark.parametrize(
+    "error",
+    [locked, lambda: StoreFull("no room"), lambda: StoreUnavailable("gone"), lambda: CommitUnknown("lost")],
+    ids=["busy", "full", "out-of-reach", "unknown"],
+)
+def test_what_the_store_cannot_take_is_tried_again_in_order_until_it_is_made(
+    store: Watched, scene: Scene, queue: CommitQueue, error: Callable[[], Exception]
+) -> None:
+    hot, failing = Hot(queue, scene), Failing(store, error)
+    for number in range(1, 11):
+        assert hot.write() == hot.ack(number)
+    failing.failed(60)  # a commit of unknown outcome is made three times before it counts as failed
+    for number in range(11, 21):
+        assert hot.write() == hot.ack(number)
+    failing.is_mended = True
+    assert hot.told_of(20) == [hot.ack(number) for number in range(1, 21)]
+    assert [record.started_version for record in store.calls(hot.run.run_no)] == list(range(1, 21))
+    assert hot.times[0].retries > 0
+    assert queue.stats().retried > 0
+    assert queue.stats().pending == 0
+
+
+def test_what_waits_behind_a_held_change_of_its_run_waits_until_that_is_made(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    hot, failing = Hot(queue, scene), Failing(store, locked)
+    hot.write()
+    failing.failed(1)
+    waiting = in_thread(lambda: queue.submit(hot.next(), hot.lane))
+    failing.failed(4)
+    failing.is_mended = True
+    assert waiting() == hot.ack(2)
+    assert hot.told_of(1) == [hot.ack(1)]
+
+
+def test_what_is_taken_along_with_a_change_that_the_store_cannot_take_waits_with_it(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    """In one batch: the later one would be refused as stale, because the earlier one is not there yet."""
+    held, hot, other = Held(store), Hot(queue, scene), Hot(queue, scene)
+    first = in_thread(lambda: queue.submit(other.next(), other.lane))
+    assert held.reached.wait(SOON)
+    hot.write(hot.next(artifacts=(named(b"large"),)))
+    waiting = in_thread(lambda: queue.submit(hot.next(), hot.lane))
+    until(lambda: len(queue._pending) == 2)
+    real, refused = store.store.write, [0]
+
+    def full_for_the_large(changes: Any, *, wait: bool = True) -> Any:
+        if any(change.artifacts for change in changes) and refused[0] < 3:
+            refused[0] += 1
+            small = [change for change in changes if not change.artifacts]
+            answers = iter(real(small, wait=wait))
+            return [StoreFull("no room") if change.artifacts else next(answers) for change in changes]
+        return real(changes, wait=wait)
+
+    monkey: Any = store.store
+    monkey.write = full_for_the_large
+    held.go.set()
+    assert first() == other.ack(1)
+    assert waiting() == hot.ack(2)
+    assert hot.told_of(1) == [hot.ack(1)]
+    assert refused == [3]
+
+
+def test_what_waits_gets_the_stores_error_once_the_lease_cannot_be_trusted(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    hot, failing = Hot(queue, scene), Failing(store, locked)
+    hot.write()
+    failing.failed(1)
+    waiting = in_thread(lambda: queue.submit(hot.next(), hot.lane))
+    until(lambda: len(queue._held) == 2)
+    hot.is_trusted = False
+    assert isinstance(waiting(), StoreBusy)
+    failing.is_mended = True
+    assert hot.told_of(1) == [hot.ack(1)], "the hot change itself is kept for as long as the process lives"
+    assert hot.version() == 1
+    stale = queue.submit(hot.next(), hot.lane)
+    assert isinstance(stale, Refusal) and stale.guard is Guard.VERSION, "nothing goes on past what was not written"
+
+
+def test_another_runs_change_goes_on_while_one_runs_is_held_back(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    hot, other = Hot(queue, scene), Hot(queue, scene)
+    failing = Failing(store, locked, of=hot.run)
+    hot.write()
+    failing.failed(2)
+    assert queue.submit(other.next(), other.lane) == other.ack(1)
+    other.write()
+    assert other.told_of(1) == [other.ack(2)]
+    assert hot.told == []
+    failing.is_mended = True
+    assert hot.told_of(1) == [hot.ack(1)]
+
+
+def test_another_runs_change_that_is_waited_for_gets_the_stores_error_at_once(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    hot, other = Hot(queue, scene), Hot(queue, scene)
+    failing = Failing(store, locked)
+    hot.write()
+    failing.failed(1)
+    with pytest.raises(StoreBusy):
+        queue.submit(other.next(), other.lane)
+    with pytest.raises(StoreBusy):
+        queue.submit(Renew(run_no=hot.run.run_no, owner="ann", epoch=1, ttl_ms=LONG))
+    failing.is_mended = True
+    assert hot.told_of(1) == [hot.ack(1)]
+
+
+@pytest.mark.parametrize("landed", [True, False], ids=["landed", "not-landed"])
+def test_a_batch_whose_outcome_is_unknown_while_the_store_is_out_of_reach_is_made_once(
+    store: Watched, scene: Scene, queue: CommitQueue, landed: bool
+) -> None:
+    hot = Hot(queue, scene)
+    is_lost = threading.Event()
+
+    def lose(*_: Any) -> None:
+        if not is_lost.is_set():
+            is_lost.set()
+            raise CommitUnknown("the connection was lost")
+
+    if landed:
+        store.after = lose
+    else:
+        store.before = lose
+    monkey: Any = store
+    read_back, reads = store.store.read_back, []
+
+    def out_of_reach(change: Any) -> Any:
+        reads.append(change.version)
+        if len(reads) < 5:
+            raise StoreUnavailable("gone")
+        return read_back(change)
+
+    monkey.read_back = out_of_reach
+    for _ in range(3):
+        hot.write()
+    assert queue.submit(hot.next(), hot.lane) == hot.ack(4)
+    assert hot.told_of(3) == [hot.ack(1), hot.ack(2), hot.ack(3)]
+    assert hot.version() == len(store.calls(hot.run.run_no)) == 4
+    assert len(reads) >= 5
+
+
+# --- What is not tried again. ---
+
+
+def test_a_refused_hot_change_is_told_and_nothing_after_it_lands(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    hot, other = Hot(queue, scene), Hot(queue, scene)
+    wrong = scene.advance(hot.run, calls=(call(1),), epoch=7)
+    hot.write(wrong)
+    hot.write()
+    after = queue.submit(hot.next(), hot.lane)
+    assert isinstance(after, Refusal) and after.guard is Guard.VERSION
+    first, second = hot.told_of(2)
+    assert isinstance(first, Refusal) and first.guard is Guard.LEASE
+    assert isinstance(second, Refusal) and second.guard is Guard.VERSION
+    assert hot.version() == 0
+    assert queue.submit(other.next(), other.lane) == other.ack(1)
+    assert queue.stats().pending == 0
+
+
+def test_a_hot_change_that_no_store_could_take_is_told_and_nothing_after_it_lands(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    held, hot, other = Held(store), Hot(queue, scene), Hot(queue, scene)
+    hot.write()
+    assert held.reached.wait(SOON)
+    hot.write(scene.advance(hot.run, calls=(call(2, step="\ud800"),)))
+    hot.write()
+    other.write()
+    held.go.set()
+    fine, poison, stale = hot.told_of(3)
+    assert fine == hot.ack(1)
+    assert isinstance(poison, UnicodeEncodeError)
+    assert isinstance(stale, Refusal) and stale.guard is Guard.VERSION
+    assert hot.version() == 1
+    assert other.told_of(1) == [other.ack(1)]
+
+
+# --- Bounds. ---
+
+
+def test_twenty_thousand_hot_changes_against_a_stalled_store_stay_within_the_bound(
+    store: Watched, scene: Scene, queue: CommitQueue
+) -> None:
+    threads, each = 4, 5000
+    runs = [Hot(queue, scene) for _ in range(threads)]
+    most = [0]
+    held = Held(store)
+
+    def work(hot: Hot) -> None:
+        for number in range(1, each + 1):
+            assert hot.write() == hot.ack(number)
+            most[0] = max(most[0], len(queue._pending), queue.stats().pending)
+
+    works = [in_thread(lambda hot=hot: work(hot)) for hot in runs]
+    until(lambda: queue.stats().pending >= behind.MOST_HOT + threads)
+    stalled = queue.stats()
+    assert stalled.hot_ms.count <= behind.MOST_HOT + threads, "the runs are held up"
+    held.go.set()
+    assert [ended() for ended in works] == [None] * threads
+    assert most[0] <= behind.MOST_HOT + threads
+    for hot in runs:
+        assert len(hot.told_of(each)) == each
+        assert hot.version() == each
+    stats = queue.stats()
+    assert (stats.writes, stats.pending, stats.retried, stats.lost) == (threads * each, 0, 0, 0)
+    assert stats.waited_ms > 0
+    assert stats.commits < stats.writes / 4
+
+
+def test_large_hot_changes_are_bounded_by_their_bytes(store: Watched, scene: Scene, queue: CommitQueue) -> None:
+    held, hot = Held(store), Hot(queue, scene)
+    large = [named(bytes([number]) * (1 << 20)) for number in range(12)]
+
+    def work() -> None:
+        for artifact in large:
+            hot.write(hot.next(artifacts=(artifact,)))
+
+    ended = in_thread(work)
+    until(lambda: hot.lane.version == 9)
+    assert queue.stats().hot_ms.count == 8
+    held.go.set()
+    assert ended() is None
+    assert len(hot.told_of(12)) == 12
+
+
+def test_where_no_thread_can_be_started_a_hot_change_is_waited_for(
+    store: Watched, scene: Scene, queue: CommitQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoThread(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(behind, "Thread", NoThread)
+    hot = Hot(queue, scene)
+    for number in (1, 2, 3):
+        assert hot.write() == hot.ack(number)
+        assert hot.version() == number
+    Failing(store, locked)
+    with pytest.raises(StoreBusy):
+        hot.write()
+
+
+def test_the_writer_ends_when_nothing_comes_and_begins_again(
+    store: Watched, scene: Scene, queue: CommitQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(behind, "_IDLE_SECONDS", 0.01)
+    hot = Hot(queue, scene)
+    for number in (1, 2, 3):
+        hot.write()
+        assert hot.told_of(number)[-1] == hot.ack(number)
+        writer = queue._writer
+        if writer is not None:
+            writer.join(SOON)
+            assert not writer.is_alive()
+    assert hot.version() == 3
+
+
+# --- The end, and what is told. ---
+
+
+def test_closing_makes_what_is_hot_good(store: Watched, scene: Scene) -> None:
+    queue = CommitQueue(store)
+    hot, failing = Hot(queue, scene), Failing(store, locked)
+    for _ in range(5):
+        hot.write()
+    failing.failed(1)
+    failing.is_mended = True
+    queue.close()
+    assert hot.version() == len(hot.told) == 5
+    until(lambda: queue._writer is None)
+
+
+def test_what_cannot_be_made_at_the_end_is_told_and_counted(store: Watched, scene: Scene) -> None:
+    notes: list[tuple[bool, str]] = []
+    queue = CommitQueue(store, lambda wrong, what: notes.append((wrong, what)))
+    hot, failing = Hot(queue, scene), Failing(store, locked)
+    for _ in range(5):
+        hot.write()
+    failing.failed(1)
+    waiting = in_thread(lambda: queue.submit(hot.next(), hot.lane))
+    until(lambda: len(queue._held) == 6)
+    queue.close()
+    assert [type(each) for each in hot.told_of(5)] == [StoreBusy] * 5
+    assert isinstance(waiting(), (StoreBusy, Refusal))
+    assert queue.stats().lost == 5
+    assert notes[-1] == (True, "5 hot writes could not be made before the store was closed")
+    with pytest.raises(StoreBusy):
+        hot.write()
+
+
+def test_a_failing_store_is_told_once_and_once_more_when_it_has_made_good(store: Watched, scene: Scene) -> None:
+    notes: list[tuple[bool, str]] = []
+    queue = CommitQueue(store, lambda wrong, what: notes.append((wrong, what)))
+    hot, failing = Hot(queue, scene), Failing(store, locked)
+    for _ in range(3):
+        hot.write()
+    failing.failed(4)
+    assert [wrong for wrong, _ in notes] == [True]
+    assert "others kept it locked" in notes[0][1]
+    failing.is_mended = True
+    hot.told_of(3)
+    until(lambda: len(notes) == 2)
+    assert notes[1][0] is False
+    assert "takes hot writes again" in notes[1][1]
+    queue.close()
+
+
+def test_that_runs_are_held_up_is_told_once(store: Watched, scene: Scene) -> None:
+    notes: list[tuple[bool, str]] = []
+    queue = CommitQueue(store, lambda wrong, what: notes.append((wrong, what)))
+    held, hot = Held(store), Hot(queue, scene)
+
+    def work() -> None:
+        for _ in range(4 * behind.MOST_HOT):
+            hot.write()
+
+    ended = in_thread(work)
+    until(lambda: bool(notes))
+    assert notes == [(True, f"runs are held up by the store: {behind.MOST_HOT} hot writes wait to be made")]
+    held.go.set()
+    assert ended() is None
+    hot.told_of(4 * behind.MOST_HOT)
+    assert len(notes) == 1
+    queue.close()
