@@ -79,7 +79,7 @@ def _anything_for(text: str) -> dict[str, None] | tuple[None, ...]:
         ("runs_of_agent", "run_by_agent"),
         ("runs_of_status_and_agent", "run_by_agent"),
         ("due_queued", "run_by_status"),
-        ("due_ordered", "run_ordered"),
+        ("due_ordered", "run_ready"),
         ("due_waiting", "run_due"),
         ("due_expired", "run_by_status"),
         ("run_order", "run_by_id"),

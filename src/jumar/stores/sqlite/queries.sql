@@ -292,8 +292,8 @@ SELECT run_no, run_id, agent, agent_version, task, status, phase, step, version,
 FROM run WHERE status = :status AND agent = :agent AND run_id < :before ORDER BY run_id DESC LIMIT :limit;
 
 -- name: due_ordered
-SELECT run_id FROM run INDEXED BY run_ordered
-WHERE status = 2 AND control <> 0 AND (:agents IS NULL OR agent IN (SELECT value FROM json_each(:agents)))
+SELECT run_id FROM run INDEXED BY run_ready
+WHERE (status = 0 OR (status = 2 AND control <> 0)) AND status = 2 AND control <> 0 AND (:agents IS NULL OR agent IN (SELECT value FROM json_each(:agents)))
 ORDER BY run_id LIMIT :limit;
 
 -- name: due_waiting
@@ -312,7 +312,8 @@ ORDER BY run_id LIMIT :limit;
 SELECT run_id FROM run WHERE status = 0 ORDER BY run_id LIMIT :limit;
 
 -- name: due_queued_of_agent
-SELECT run_id FROM run WHERE status = 0 AND agent = :agent ORDER BY run_id LIMIT :limit;
+SELECT run_id FROM run INDEXED BY run_ready
+WHERE (status = 0 OR (status = 2 AND control <> 0)) AND status = 0 AND agent = :agent ORDER BY run_id LIMIT :limit;
 
 -- name: next_wake
 SELECT wake_at FROM run WHERE wake_at IS NOT NULL AND +status = 2 ORDER BY wake_at LIMIT 1;
