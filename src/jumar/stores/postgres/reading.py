@@ -11,6 +11,8 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
+import psycopg
+
 from jumar import errors
 from jumar.core.checksums import checkpoint_agrees
 from jumar.core.phases import FINAL
@@ -44,7 +46,10 @@ class Reading:
 
     def _rows(self, name: str, values: Any) -> list[Row]:
         statement = self._sql[name]
-        return self._connections.tried(lambda connection: rows_of(connection, statement, values))
+        try:
+            return self._connections.tried(lambda connection: rows_of(connection, statement, values))
+        except UnicodeEncodeError:
+            return []  # asked for by a text that no row can hold
 
     def run(self, run_id: str) -> RunRecord | None:
         """See `Store.run`."""
@@ -159,7 +164,12 @@ class Reading:
 
 def rows_of(connection: Connection, statement: str, values: Any) -> list[Row]:
     """What a statement selects; asked for in binary, as bytes in text would be twice as long."""
-    return list(connection.execute(statement, values, binary=True).fetchall())
+    try:
+        return list(connection.execute(statement, values, binary=True).fetchall())
+    except psycopg.DataError as error:
+        if error.sqlstate is None:  # psycopg's own: there is a NUL in a text
+            return []
+        raise
 
 
 def _listed(rows: Iterable[Row]) -> Iterator[CheckpointRecord]:

@@ -42,7 +42,8 @@ class PostgresWatch:
         self._probe = ""
         self._stop, self._stopped = socket.socketpair()
         self._closed = False
-        self._thread = Thread(target=self._run, name="jumar-watch", daemon=True)
+        first = self._listening()  # from now on nothing is missed
+        self._thread = Thread(target=self._run, args=(first,), name="jumar-watch", daemon=True)
         self._thread.start()
         forks.watch(self, PostgresWatch._forked)
 
@@ -77,21 +78,33 @@ class PostgresWatch:
         self._hears = Event()
         self._bell = Bell()
 
-    def _run(self) -> None:
+    def _run(self, connection: Connection | None) -> None:
         pause = _FIRST_PAUSE
         while not self._closed:
-            connection: Connection | None = None
-            with suppress(psycopg.Error, JumarError, OSError):
-                connection = self._connections.once(_CONNECT_SECONDS)
-                self._listen(connection)
+            if connection is not None:
+                with suppress(psycopg.Error, JumarError, OSError):
+                    self._listen(connection)
+                close(connection)
             if self._hears.is_set():
                 pause = _FIRST_PAUSE
             self._hears.clear()
-            if connection is not None:
-                close(connection)
             self._pause(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+            connection = None if self._closed else self._listening()
+            self._bell.ring()  # for what was missed meanwhile
+        if connection is not None:
+            close(connection)
         self._stopped.close()
+
+    def _listening(self) -> Connection | None:
+        with suppress(psycopg.Error, OSError):
+            connection = self._connections.once(_CONNECT_SECONDS)
+            try:
+                connection.execute(f"LISTEN {self._channel}")
+                return connection
+            except psycopg.Error:
+                close(connection)
+        return None
 
     def _pause(self, seconds: float) -> None:
         waiting = select.poll()
@@ -99,8 +112,6 @@ class PostgresWatch:
         waiting.poll(seconds * 1000)
 
     def _listen(self, connection: Connection) -> None:
-        connection.execute(f"LISTEN {self._channel}")
-        self._bell.ring()
         self._probe = _PROBE + secrets.token_hex(8)
         with self._connections.lent() as other:
             other.execute("SELECT pg_notify(%s, %s)", (self._channel, self._probe))
