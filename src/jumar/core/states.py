@@ -162,7 +162,7 @@ class EventKind(Label):
     ARRIVED = 31
     MOVED_AWAY = 32
     MATERIALISED = 33
-    WRITTEN_BEHIND = 33
+    WRITTEN_BEHIND = 34
 
 
 class Storage(Label):
