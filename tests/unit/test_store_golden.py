@@ -119,7 +119,7 @@ def test_its_rows_are_whole_and_have_nothing_of_what_came_later(file: Path) -> N
     assert {(record.identity, record.identity_scope) for record in calls} == {(None, None)}
     [(run_id, request)] = store.open_requests(10)
     assert (run_id, request.call_id, request.expires_at) == (run_of(Status.WAITING), "pay.pay.1", None)
-    assert store.due(0, 10) == [run_of(Status.QUEUED), run_of(Status.RUNNING)]
+    assert store.due(0, 10) == [run_of(Status.RUNNING), run_of(Status.QUEUED)]
     store.close()
 
 
