@@ -168,7 +168,7 @@ class WriteBehind:
         if cause is not None:
             self._failures += 1
             if self._failures == 1:
-                self._note(True, f"hot writes wait until the store takes them again: {cause}")
+                self._note(True, f"hot writes wait until the store takes them again: {getattr(cause, 'what', cause)}")
         elif self._held:
             if any(isinstance(answer, Ack) and answer is not REACHED for answer in told):  # it takes something again
                 with self._lock:
