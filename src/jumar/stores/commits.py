@@ -21,9 +21,9 @@ Hot changes, which nobody waits for, are in the same queue: see `behind`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from threading import Thread, get_ident
+from time import perf_counter
 from typing import Any
 
 from msgspec.structs import replace
@@ -162,9 +162,9 @@ class CommitQueue(WriteBehind):
     def _commit_alone(self, change: Change, me: int) -> Outcome:
         """Commit the one change there is, in the thread that made it."""
         try:
-            began = time.perf_counter()
+            began = perf_counter()
             answer = self._store.write((change,))[0]
-            self._tally.alone(time.perf_counter() - began)
+            self._tally.alone(perf_counter() - began)
             return given(answer)
         except CommitUnknown:
             return given(self._settle(change))
@@ -232,7 +232,7 @@ class CommitQueue(WriteBehind):
         changes = [ticket.change for ticket in batch if ticket.change is not None]
         if not changes:
             return [REACHED] * len(batch)
-        began = time.perf_counter()
+        began = perf_counter()
         try:
             answers: list[Any] = self._store.write(changes, wait=may_wait)
             return answers if len(answers) == len(batch) else _with_places(batch, answers)
@@ -248,13 +248,13 @@ class CommitQueue(WriteBehind):
             return for_each(error, batch)
         finally:
             self._tally.commits += 1
-            self._slow = time.perf_counter() - began > _SLOW_SECONDS
+            self._slow = perf_counter() - began > _SLOW_SECONDS
 
     def _answer(self, batch: list[Ticket], answers: Sequence[Any], on_loop: Loop | None) -> None:
         """Deliver what a batch was answered, but for what is held back."""
         if self._held or any(ticket.told is not None or ticket.change is None for ticket in batch):
             batch, answers = self._sorted_out(batch, answers)
-        now = time.perf_counter()
+        now = perf_counter()
         for ticket in batch:
             if ticket.change is not None:
                 self._tally.cold.add(now - ticket.at)

@@ -44,8 +44,12 @@ class Tally:
 
     def alone(self, seconds: float) -> None:
         """One change was committed by itself, in so many seconds."""
+        cold = self.cold
         self.commits += 1
-        self.cold.add(seconds)
+        cold.count += 1
+        cold.total += seconds
+        if seconds > cold.longest:
+            cold.longest = seconds
 
     def stats(self, pending: int) -> StoreStats:
         """What was counted so far."""
