@@ -1,16 +1,18 @@
 """Several changes in one transaction of PostgreSQL: what fails fails alone, and no two of them wait for each other.
 
 A deadlock would be resolved by the database and the transaction made again, without anybody seeing more than a delay.
-So where none may come about, nothing is made a second time here.
+So where none may come about, it is looked at what the database said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from jumar.core.changes import Ack, Advance, Change, Guard, Refusal, Renew
@@ -39,9 +41,24 @@ def scene(store: Store) -> Scene:
 
 
 @pytest.fixture
-def once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No transaction is made again, so that a deadlock is an error."""
-    monkeypatch.setattr(writes, "_TRIES", 1)
+def undisturbed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No transaction is ended by the database because of another."""
+    met: list[str | None] = []
+    again = writes._again
+
+    def listening(transaction: Callable[[], Any]) -> Any:
+        def told() -> Any:
+            try:
+                return transaction()
+            except psycopg.Error as error:
+                met.append(error.sqlstate)
+                raise
+
+        return again(told)
+
+    monkeypatch.setattr(writes, "_again", listening)
+    yield
+    assert met == []
 
 
 def renewal(run: RunRecord) -> Renew:
@@ -81,7 +98,7 @@ def test_versions_of_one_run_follow_each_other_in_one_batch(scene: Scene) -> Non
     assert [each.started_version for each in scene.store.calls(run.run_no)] == list(range(1, 21))
 
 
-def test_two_transactions_over_the_same_two_runs_never_wait_for_each_other(scene: Scene, once: None) -> None:
+def test_two_transactions_over_the_same_two_runs_never_wait_for_each_other(scene: Scene, undisturbed: None) -> None:
     """The second waits for the first run that it locks, whichever of the two it names first, and holds none meanwhile
     that the first will want.
     """
@@ -95,7 +112,7 @@ def test_two_transactions_over_the_same_two_runs_never_wait_for_each_other(scene
         assert all(isinstance(outcome, Ack) for outcome in waits.result())
 
 
-def test_no_order_of_changes_leads_to_a_deadlock(scene: Scene, once: None) -> None:
+def test_no_order_of_changes_leads_to_a_deadlock(scene: Scene, undisturbed: None) -> None:
     """Three at once, each with its own order of the same runs, named by their numbers and by their ids."""
     runs = [scene.asked(scene.call_in(scene.running(), CallState.AWAITING), f"r-{at}") for at in range(3)]
 
@@ -116,7 +133,7 @@ def test_no_order_of_changes_leads_to_a_deadlock(scene: Scene, once: None) -> No
             done.result()
 
 
-def test_no_order_of_names_and_paths_leads_to_a_deadlock(scene: Scene, once: None) -> None:
+def test_no_order_of_names_and_paths_leads_to_a_deadlock(scene: Scene, undisturbed: None) -> None:
     """Each takes two names and two paths, and gives them up again, in one transaction with others; one the other way
     round.
     """
