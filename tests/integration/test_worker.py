@@ -1,4 +1,4 @@
-"""A worker drives what is due: what was started, what was answered, what slept; and leaves alone what is not its own."""
+"""A worker drives what is due: what was started, was answered, or slept; and leaves alone what is not its own."""
 
 from __future__ import annotations
 

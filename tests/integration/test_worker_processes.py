@@ -183,6 +183,7 @@ def test_a_run_that_is_given_up_in_an_external_call_asks_a_person_whether_it_hap
     assert [line.what for line in yard.witnessed()] == ["died"]
 
 
+@pytest.mark.sweep
 def test_after_a_resume_by_hand_the_count_begins_anew(yard: Yard) -> None:
     run_id = yard.begin("kills")
     _die(yard, 1, "--max-crashes", "1")

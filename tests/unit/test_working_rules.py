@@ -52,6 +52,9 @@ def test_what_may_make_a_run_due_at_once_is_told_and_nothing_else(scene: Scene) 
             error_message=None,
             at=1,
             epoch=1,
+            version=0,
+            answers=0,
+            control=Control.NONE,
         ),
     ]
     may_not: list[Change] = [
