@@ -73,8 +73,9 @@ class _Snapshots:
     def _inspect(self, objects: Objects) -> None:
         from jumar.workspace.inspection import inspect
 
-        self.path = str(objects.path)
-        found = inspect(objects)
+        everything = objects.inspected()
+        self.path = everything.where
+        found = inspect(everything)
         self.counts = (found.contents, found.folders, found.snapshots)
         self.findings += (Finding(f"files, {finding.where}", finding.what) for finding in found.findings)
         self._known |= dict.fromkeys(found.lost, False)

@@ -64,7 +64,7 @@ class Moving:
         """Where the run's files are on this host, which nobody drives: made anew, unless the run has not begun.  None
         where it may not be claimed in these `statuses`, so that there is no use in making them.
 
-        WorkspaceElsewhere where they cannot be made from what is kept of them.
+        WorkspaceElsewhere where too little is kept of them, IntegrityError where it is damaged.
         """
         wall, _ = yield from Now()
         if not 1 << int(run.status) & statuses or _waits(run, wall):
@@ -82,8 +82,8 @@ class Moving:
         try:
             made = yield Materialise(run.run_id, run.epoch + 1, tree, done.parts)
         except IntegrityError as damaged:
-            raise WorkspaceElsewhere(
-                f"the files of run {run.run_id} cannot be made anew here: {damaged.what}",
+            raise IntegrityError(
+                f"the files of run {run.run_id} cannot be made anew on this host: {damaged.what}",
                 safe=_SAFE,
                 hint=f"{_THERE}; `jumar doctor` tells what else is damaged.",
             ) from damaged
