@@ -53,8 +53,8 @@ class Server(Protocol):
 
 
 class Storm(Struct, frozen=True):
-    """How many runs, workers and blows.  Times are seconds: how long runs are started and blows fall, how long it is
-    between two of them on average, and by when all must have ended.  `drops` is the chance that a commit loses its
+    """How many runs, workers and blows.  Times are seconds: how long runs are started and blows fall, how often one
+    falls, and by when all must have ended.  `drops` is the chance that a commit loses its
     connection.
     """
 
@@ -87,8 +87,8 @@ class _Weather:
         self._terms, self._storm, self._luck, self._server = terms, storm, luck, server
         self.blows: Counter[str] = Counter()
         self._agenda = sched.scheduler(time.monotonic, time.sleep)
-        self._begun = time.monotonic()
-        self._over = False
+        self._begun = 0.0
+        self._over = self._is_calm = False
         self._proxy: DroppingProxy | None = None
         theirs = terms
         if server is not None:
@@ -101,13 +101,17 @@ class _Weather:
     def rage(self) -> None:
         """Start the runs while blows fall, and go on until all have ended or time is up."""
         storm = self._storm
+        self._fleet.assemble()
+        self._begun = time.monotonic()
         for number in range(storm.runs):
             self._in(storm.seconds * 0.9 * number / storm.runs, self._start_run, number)
         for turn in range(storm.restarts if self._server is not None else 0):
             self._in(storm.seconds * (turn + 0.5) / storm.restarts, self._restart)
-        moment = 1.0
-        while (moment := moment + self._luck.expovariate(1 / storm.every)) < storm.seconds:
-            self._in(moment, self._blow)
+        kinds = ["kill", "freeze"] if self._server is None else ["kill", "freeze", "terminate"]
+        for turn in range(int(storm.seconds / storm.every)):
+            if turn % len(kinds) == 0:
+                self._luck.shuffle(kinds)
+            self._in((turn + self._luck.random()) * storm.every, self._blow, kinds[turn % len(kinds)])
         self._in(storm.seconds, self._let_up)
         self._in(_LOOK, self._look)
         while not self._over:
@@ -148,11 +152,12 @@ class _Weather:
 
     # --- Blows. ---
 
-    def _blow(self) -> None:
-        kinds = ["kill", "freeze"] if self._server is None else ["kill", "freeze", "terminate", "terminate"]
-        kind = self._luck.choice(kinds)
+    def _blow(self, kind: str) -> None:
+        """Let a blow fall; where there is nobody whom it could hit just now, a little later."""
         if getattr(self, f"_{kind}")():
             self.blows[kind] += 1
+        elif not self._is_calm:
+            self._later(_AGAIN, self._blow, kind)
 
     def _kill(self) -> bool:
         return self._fleet.kill(self._luck)
@@ -185,6 +190,7 @@ class _Weather:
         self.blows["restart"] += 1
 
     def _let_up(self) -> None:
+        self._is_calm = True
         self._fleet.thaw_all()
         if self._proxy is not None:
             self._proxy.chance = 0.0

@@ -77,6 +77,12 @@ class Fleet:
         self.problems: list[str] = []
         self.workers = [Worker(terms) for _ in range(size)]
 
+    def assemble(self) -> None:
+        """Wait until all have begun, or some time has passed in vain."""
+        until = time.monotonic() + _SECONDS_TO_END
+        while not all(worker.begun for worker in self.workers) and time.monotonic() < until:
+            self.wait(1.0)
+
     def wait(self, seconds: float) -> None:
         """Wait until a worker has told that it has begun, or ended, or so many seconds have passed; see to it that
         there are as many as there should be.

@@ -82,8 +82,6 @@ class DroppingProxy:
             links = list(self._links)
         for link in links:
             link.close()
-        for link in links:
-            link.join()
 
 
 class _Link:
@@ -95,6 +93,8 @@ class _Link:
         for each in (client, server):
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._unheard = False
+        self._lock = threading.Lock()
+        self._carried = 2  # directions in which bytes still go
         self._threads = [
             threading.Thread(target=self._carry, args=carried, name="link", daemon=True)
             for carried in ((client, server, self._passes), (server, client, self._is_heard))
@@ -105,13 +105,13 @@ class _Link:
         for thread in self._threads:
             thread.start()
 
-    def join(self) -> None:
-        """Wait until nothing is carried any more."""
+    def close(self) -> None:
+        """Break the connection, and wait until nothing is carried any more."""
+        self._break()
         for thread in self._threads:
             thread.join()
 
-    def close(self) -> None:
-        """Break the connection, on both sides."""
+    def _break(self) -> None:
         for each in (self._client, self._server):
             try:
                 each.shutdown(socket.SHUT_RDWR)
@@ -125,7 +125,13 @@ class _Link:
                 sink.sendall(data)
         except OSError:
             pass  # one of the sides is gone
-        self.close()
+        self._break()
+        with self._lock:
+            self._carried -= 1
+            if self._carried:
+                return
+        for each in (self._client, self._server):
+            each.close()
         self._proxy.forget(self)
 
     def _passes(self, data: bytes) -> bool:
