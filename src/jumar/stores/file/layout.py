@@ -37,7 +37,6 @@ NEW = ".new"
 HEAD = "head.json"
 CHECKPOINTS = "checkpoints"
 ARTIFACTS = "artifacts"
-OBJECTS = "objects.files"  # the files of workspaces, which somebody else keeps here
 
 _OURS = frozenset({LOCK, HINTS, RUNS, MARK + TEMPORARY})
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,119}\Z")

@@ -1,0 +1,188 @@
+"""A store in a folder is killed, loses its power, or is told of an error, at every call that it makes to the disk: what
+it had acknowledged is there, and what was under way is there as a whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from jumar.core.changes import Ack
+from jumar.core.store import CommitUnknown
+from jumar.errors import StoreFull, StoreUnavailable
+from jumar.stores.file.store import FileStore
+from jumar.testing.conformance_scene import Scene, call
+from tests.crash.file_scene import made, picture, steps
+from tests.crash.power import Cut, PowerCut
+
+EVERY = 11  # of the points, which each of the two default tests tries
+
+
+@pytest.fixture(scope="module")
+def tale(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], list[str], list[int]]:
+    """The pictures after each step of the history, the calls to the disk it takes, and how many until each step."""
+    disk = PowerCut(tmp_path_factory.mktemp("tale") / "store")
+    store = FileStore(str(disk.root), disk)
+    scene, pictures, counts = Scene(store), [picture(store)], [len(disk.made)]
+    for step in steps():
+        assert made(scene, step(scene))
+        pictures.append(picture(store))
+        assert pictures[-1][-1] == []
+        counts.append(len(disk.made))
+    store.close()
+    return pictures, disk.made, counts
+
+
+def killed(disk: PowerCut) -> int:
+    """Go through the history until the power goes; answers how many steps were acknowledged."""
+    done = -1
+    store = None
+    try:
+        store = FileStore(str(disk.root), disk)
+        scene = Scene(store)
+        done = 0
+        for step in steps():
+            assert made(scene, step(scene))
+            done += 1
+    except Cut:
+        pass
+    finally:
+        if store is not None:
+            store.close()
+    return done
+
+
+def look(place: Path, pictures: list[Any], done: int) -> int:
+    """The folder opens, holds all that was acknowledged and nothing half, and takes what comes; answers which picture
+    of the history it is.
+    """
+    store = FileStore(str(place))
+    try:
+        seen = picture(store)
+        assert seen in pictures[max(done, 0) : done + 2], f"after {done} acknowledged steps"
+        again, scene = pictures.index(seen), Scene(store)
+        for step in list(steps())[again : again + 2]:
+            assert made(scene, step(scene))
+        assert picture(store) == pictures[min(again + 2, len(pictures) - 1)]
+    finally:
+        store.close()
+    return again
+
+
+@pytest.mark.parametrize("first", [0, 5])
+def test_a_cut_at_any_call_leaves_what_was_acknowledged(
+    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], first: int
+) -> None:
+    pictures, calls, _ = tale
+    for at in range(first, len(calls), EVERY):
+        _cut_at(tmp_path, pictures, at, at % 2 == 0, (0.0, 1.0, 0.5), seed=at)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_cut_before_or_after_every_call_leaves_what_was_acknowledged(
+    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], after: bool
+) -> None:
+    pictures, calls, _ = tale
+    for at in range(len(calls)):
+        _cut_at(tmp_path, pictures, at, after, (0.0, 1.0, 0.5, 0.5, 0.8), seed=1000 + at)
+
+
+def _cut_at(folder: Path, pictures: list[Any], at: int, after: bool, chances: tuple[float, ...], seed: int) -> None:
+    home = folder / "live"
+    disk = PowerCut(home / "store", at, after=after)
+    home.mkdir()
+    done = killed(disk)
+    random = Random(seed)
+    for number, chance in enumerate(chances):
+        print(f"call {at} {'after' if after else 'before'}, chance {chance}, seed {seed}")
+        place = folder / f"left-{number}"
+        look(disk.survivors(place, chance, random), pictures, done)
+        shutil.rmtree(place)
+    shutil.rmtree(home)
+
+
+def test_what_is_acknowledged_needs_no_luck(tmp_path: Path, tale: tuple[list[Any], list[str], list[int]]) -> None:
+    """Where only what was flushed is left, right after each step, it is all there."""
+    pictures, _, counts = tale
+    for step, count in enumerate(counts):
+        disk = PowerCut(tmp_path / "store", count)
+        done = killed(disk)
+        assert done == step
+        left = disk.survivors(tmp_path / "left", 0.0, Random(0))
+        assert look(left, pictures, done) == step
+        shutil.rmtree(left)
+        shutil.rmtree(disk.root)
+
+
+CODES = pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
+
+
+@CODES
+def test_an_error_at_any_call_is_told_and_the_store_goes_on(
+    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], code: int
+) -> None:
+    pictures, calls, counts = tale
+    for at in range(counts[0] + (code == errno.EIO), len(calls), 7):
+        _fails_at(tmp_path, pictures, at, calls[at], code)
+
+
+@pytest.mark.sweep
+@CODES
+def test_an_error_at_every_call_is_told_and_the_store_goes_on(
+    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], code: int
+) -> None:
+    pictures, calls, counts = tale
+    for at in range(counts[0], len(calls)):
+        _fails_at(tmp_path, pictures, at, calls[at], code)
+
+
+def _fails_at(folder: Path, pictures: list[Any], at: int, name: str, code: int) -> None:
+    print(f"call {at}, {name}")
+    disk = PowerCut(folder / "store", failing=lambda number, _: OSError(code, "no") if number == at else None)
+    store = FileStore(str(disk.root), disk)
+    scene, failed = Scene(store), 0
+    for number, step in enumerate(steps()):
+        change = step(scene)
+        try:
+            answer = store.write([change])[0]
+        except CommitUnknown:
+            failed += 1
+            known = store.read_back(change)
+            # Of a rename that failed so nobody knows whether it was done; this one was not.
+            assert isinstance(known, Ack) if name != "rename" else known is None
+            answer = known or store.write([change])[0]
+        if isinstance(answer, Exception):
+            failed += 1
+            assert isinstance(answer, StoreFull if code == errno.ENOSPC else StoreUnavailable)
+            assert picture(store) == pictures[number]
+            assert made(scene, change)
+        assert picture(store) == pictures[number + 1]
+    assert failed == 1
+    store.close()
+    shutil.rmtree(disk.root)
+
+
+def test_what_a_killed_commit_left_is_replaced_by_the_next(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    store = FileStore(str(root))
+    scene = Scene(store)
+    run = scene.running()
+    home = root / "runs" / run.run_id
+    store.close()
+    (home / "00000002.json").write_bytes(b"half of an ent")
+    (home / "head.json.tmp").write_bytes(b"half of a he")
+    (root / "runs" / ".new").mkdir()
+    (root / "runs" / ".new" / "head.json").write_bytes(b"a run that nobody made")
+    store = FileStore(str(root))
+    scene = Scene(store)
+    assert store.inspect().findings == ()
+    scene.ack(scene.advance(scene.again(run), calls=(call(1),)))
+    scene.ack(scene.create(run_id="second"))
+    assert sorted(path.name for path in home.iterdir()) == ["00000001.json", "00000002.json", "head.json"]
+    assert sorted(path.name for path in (root / "runs").iterdir()) == sorted([run.run_id, "second"])
+    store.close()
