@@ -58,6 +58,11 @@ class CachedObjects(Objects):
             nodes = [row for row in nodes if row[0] in lacking]
         return ObjectRows(blobs, nodes, rows.snapshots, rows.pins)
 
+    def put_parts(self, digest: bytes, size: int, parts: Sequence[bytes]) -> None:
+        """Keep a large content of which the parts are there already."""
+        if self._missing_here("blob", [digest]):
+            super().put_parts(digest, size, parts)
+
     def unpin(self, digest: bytes, reason: str) -> None:
         """Take back a pin."""
         self.shared.unpin((digest, reason))
