@@ -83,6 +83,8 @@ class Connections:
             self._parameters: dict[str, Any] = {**_DEFAULTS, **conninfo_to_dict(address.uri)}
         except psycopg.Error as error:
             raise not_connected(error, self.where) from None  # what libpq says may quote a part of the password
+        if _is_garbled(self._parameters):
+            raise not_connected(psycopg.ProgrammingError(), self.where)
         given = self._parameters.pop("connect_timeout", None)
         self.seconds, self.opening_seconds = (
             (WAIT_SECONDS, OPENING_SECONDS) if given is None else (_seconds(given, self.where),) * 2
@@ -243,6 +245,12 @@ def is_quiet(connection: Connection) -> bool:
     waiting = select.poll()
     waiting.register(connection.pgconn.socket, select.POLLIN | select.POLLPRI)
     return not waiting.poll(0)
+
+
+def _is_garbled(parameters: dict[str, Any]) -> bool:
+    """Whether a part of the password has come to stand where host and port should: an @ or a / in it does that."""
+    ports, hosts = str(parameters.get("port", "")), str(parameters.get("host", ""))
+    return "@" in hosts.lstrip("@") or not all(port.isdigit() for port in ports.split(",") if port)
 
 
 def _seconds(text: Any, where: str) -> float:
