@@ -16,7 +16,7 @@ from jumar.core.trees import Snapshot, snapshot_digest
 from jumar.stores.postgres.objects import PostgresObjects
 from jumar.stores.postgres.store import PostgresStore
 from jumar.testing.postgres import PostgresServer, with_schema
-from jumar.workspace import packing
+from jumar.workspace import database, packing
 from jumar.workspace.inspection import inspect, safety_snapshots
 from jumar.workspace.sharing import CachedObjects
 from jumar.workspace.workspace import Workspace
@@ -207,6 +207,22 @@ def test_the_files_before_a_restore_are_told_of_ones_own_workspace_alone(hosts: 
     assert [each.digest for each in safety_snapshots(one.objects, str(one.root))] == [report.safety]
     assert safety_snapshots(other.objects, str(one.root)) == ()
     assert len(safety_snapshots(other.objects)) == 1
+
+
+def test_what_another_server_has_lost_is_sent_to_it_again(
+    hosts: tuple[Host, Host], store: PostgresStore, tmp_path: Path
+) -> None:
+    one, other = hosts
+    snapshot = one.captured(SITE)
+    with one.objects.using() as db, database.transaction(db):  # as if it had been used with another server
+        assert db.execute("UPDATE pins SET reason = 'with:7-1' WHERE reason GLOB 'with:*'").rowcount == 1
+    with store.connected() as connection:
+        for table in ("blob", "node", "snapshot"):
+            connection.execute(f"DELETE FROM {store.schema}.object_{table}".encode())
+    one.objects.close()
+    CachedObjects(one.objects.path, store.objects).close()
+    assert other.made(other.objects.get_snapshot(snapshot_digest(snapshot))) == SITE
+    assert inspect(other.objects.inspected()).findings == ()
 
 
 def test_two_hosts_that_put_the_same_at_once_do_not_stand_in_each_others_way(hosts: tuple[Host, Host]) -> None:

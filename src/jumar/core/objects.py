@@ -37,6 +37,12 @@ class SharedObjects(Protocol):
         """Which store this is: a slug that is the same for every host, and another one for every other store."""
         ...
 
+    def server(self) -> str:
+        """Whose disk they are on: a slug, and another one where what was put last may be lost, as after a failover;
+        "" where that is not known.
+        """
+        ...
+
     def put(self, rows: ObjectRows) -> None:
         """Keep all of them, in one transaction that is on disk when this returns; what is there already stays."""
         ...

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Waiting = Callable[[float], None] | None
 
+_HOME_FIRST = 2  # part of a ttl that a run is left to the host that has its files
 _TAKEN = (LeaseHeld, RunEnded, IllegalTransition)  # how a claim is refused where somebody else was quicker
 
 
@@ -206,10 +207,18 @@ class Operations:
         return Worker(self._engine, agents, drive, options, can_open=self.can_open, stop=stop, told=told)
 
     def can_open(self, run: RunRecord) -> bool:
-        """Whether a run can be driven here: its files are on this host, or can be had from the store."""
+        """Whether a run is to be driven here: its files are on this host, or can be had from the store.
+
+        A run that has lost its process in the middle is left to the host that has its files for a while, so that what
+        it was writing is put back there, where other runs may work in the same folder.
+        """
         if run.workspace is None or self.files.is_here(run.workspace):
             return True
-        return self.files.are_shared and (run.version > 0 or self._engine.settings.workspace is not None)
+        if not self.files.are_shared or (run.version == 0 and self._engine.settings.workspace is None):
+            return False
+        if run.status is not Status.RUNNING or run.owner is None:
+            return True
+        return self.store.now().ms - run.lease_until >= self._engine.settings.ttl_ms // _HOME_FIRST
 
     def _drive(self, spec: AgentSpec, flow: Flow[Ended]) -> RunResult[Any]:
         if spec.is_async:

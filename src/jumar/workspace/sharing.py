@@ -27,6 +27,8 @@ _FETCH_BYTES = 16 << 20  # of contents fetched at once, before packing
 _FETCH_ROWS = 2048
 _LOOKED_AT: dict[Kind, int] = {"blob": 8, "node": 512, "snapshot": 512}  # at once
 _WHERE = "the store's objects"
+_WITH = "with:"  # a pin of this host's alone, of no snapshot: the server that it has what is here
+_KINDS: tuple[Kind, ...] = ("blob", "node", "snapshot")
 _NAMES: dict[Kind, str] = {"blob": "content", "node": "folder", "snapshot": "snapshot"}
 
 
@@ -39,8 +41,54 @@ class CachedObjects(Objects):
         super().__init__(path)
         self.shared = shared
         self.place = place.encode()
+        self._send_again()
 
     # --- Writing. ---
+
+    def _send_again(self) -> None:
+        """Where the store is on another server than this file was last used with, that one may have lost what was put
+        last; so all that is here is offered to it.
+        """
+        server = self.shared.server()
+        known = {reason for _, reason in super().pins(_WITH)}
+        if not server or known == {_WITH + server}:
+            return
+        if known:
+            for kind in _KINDS:
+                self._offer(kind)
+        with self.using() as db, database.transaction(db):
+            for reason in known:
+                db.execute(SQL["drop_pin"], (b"", reason))
+            db.execute(SQL["add_pin"], (b"", _WITH + server))
+
+    def _offer(self, kind: Kind) -> None:
+        batch: list[tuple[bytes, int, bytes]] = []
+        size = 0
+        for row in self.every(kind):
+            batch.append(row)
+            size += len(row[2])
+            if size >= _FETCH_BYTES or len(batch) >= _FETCH_ROWS:
+                self._offered(kind, batch)
+                batch, size = [], 0
+        self._offered(kind, batch)
+
+    def _offered(self, kind: Kind, batch: Sequence[tuple[bytes, int, bytes]]) -> None:
+        lacking = set(self.shared.missing(kind, [row[0] for row in batch]))
+        rows = [row for row in batch if row[0] in lacking]
+        if kind == "blob":
+            found = (self._row_of(*row) for row in rows)
+            self.shared.put(ObjectRows(blobs=[row for row in found if row is not None]))
+        elif kind == "node":
+            self.shared.put(ObjectRows(nodes=[(digest, data) for digest, _, data in rows]))
+        else:
+            kept = [(digest, trees.unpack_snapshot(data).at, data) for digest, _, data in rows]
+            self.shared.put(ObjectRows(snapshots=kept))
+
+    def _row_of(self, digest: bytes, how: int, data: bytes) -> BlobRow | None:
+        try:
+            return digest, sum(map(len, self.parts(digest))), how, data
+        except IntegrityError:
+            return None  # damaged here, so that nobody would have anything of it
 
     def _keep(self, rows: ObjectRows, cache: StatRows | None = None, *, on_disk: bool = True) -> None:
         self.shared.put(self._unsent(rows))

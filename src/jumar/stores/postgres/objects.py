@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jumar.core.objects import Kind, ObjectRows, Pin
+from jumar.errors import StoreError
 from jumar.stores.postgres.connecting import Connections
 from jumar.stores.postgres.statements import statements
 
@@ -32,6 +33,14 @@ class PostgresObjects:
             ((found,),) = self._asked("object_store", ())
             self._identity = str(found)
         return self._identity
+
+    def server(self) -> str:
+        """Which server this is; "" where this role may not know."""
+        try:
+            ((found,),) = self._asked("objects_server", ())
+        except StoreError:
+            return ""
+        return str(found)
 
     def put(self, rows: ObjectRows) -> None:
         """Keep all of them in one transaction, on disk when this returns."""

@@ -3,6 +3,10 @@
 -- name: object_store
 SELECT identity FROM {schema}.object_store;
 
+-- name: objects_server
+-- Another one after a restore from a dump, and after a standby has taken over.
+SELECT system_identifier::text || '-' || timeline_id FROM pg_control_system(), pg_control_checkpoint();
+
 -- name: objects_put
 SELECT {schema}.objects_put(%b::bytea[], %b::bigint[], %b::smallint[], %b::bytea[], %b::bytea[], %b::bytea[],
                             %b::bytea[], %b::bigint[], %b::bytea[], %b::bytea[], %b::text[]);
