@@ -9,6 +9,7 @@ from jumar.cli.asked import is_settling, question
 from jumar.cli.progress import owner_name
 from jumar.cli.times import ago
 from jumar.cli.words import holder_name, pending, rolling_back, to_be
+from jumar.core.changes import ARRIVING, MOVED
 from jumar.harness.results import CallView, HolderView, RunInfo, WaitingOn
 
 Note = tuple[str, str]  # text and style
@@ -37,6 +38,11 @@ def note_of(run: RunInfo, waits: Waits, now: int) -> Note:
     return (f"{to_be(order)}; {text}" if text else to_be(order)), "magenta"
 
 
+def goes_on_elsewhere(run: RunInfo) -> bool:
+    """Whether another store has the run, or is to have it."""
+    return run.status == "CANCELLED" and run.error_type in (ARRIVING, MOVED)
+
+
 def _note(run: RunInfo, waits: Waits, now: int) -> Note:
     if run.status == "RUNNING" and run.lease_seconds is None:
         return "its process has gone; resume it", "yellow"
@@ -50,6 +56,8 @@ def _note(run: RunInfo, waits: Waits, now: int) -> Note:
         return "goes on when it is resumed", "magenta"
     if run.status == "FAILED":
         return f"{run.error_type}: {run.error_message}", "red"
+    if goes_on_elsewhere(run):
+        return f"{run.error_type}: {run.error_message}", "magenta"
     if waits.asked and run.status == "CANCELLED":
         return f"did {_names(waits.asked)} happen?", "yellow"
     return "", ""

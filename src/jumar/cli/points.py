@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jumar.cli.lines import line
+from jumar.cli.notes import goes_on_elsewhere
 from jumar.cli.tables import Cell, print_table
 from jumar.cli.times import ago
 from jumar.harness.results import CheckpointView, RunView
@@ -39,7 +40,8 @@ def print_points(screen: Screen, view: RunView, now: int, go_back: str, *, most:
     print_table(screen, titles, rows, right=(0,))
     if left:
         screen.print(f"{left:,} more before these", "dim")
-    if view.run.status in _AT_REST and any(not point.left_behind for point in shown):
+    at_rest = view.run.status in _AT_REST and not goes_on_elsewhere(view.run)
+    if at_rest and any(not point.left_behind for point in shown):
         line(screen, "go back", Text(go_back, "cyan"))
 
 

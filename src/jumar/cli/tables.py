@@ -41,6 +41,8 @@ _TRACE_STYLES = {
     "forked": "magenta",
     "drifted": "yellow",
     "files-held": "yellow",
+    "arrived": "magenta",
+    "moved-away": "bold magenta",
     "written-behind": "dim",
     "succeeded": "green",
     "completed": "bold green",

@@ -62,6 +62,11 @@ def moved_to(run: RunRecord) -> str:
     return (run.error_message or "").partition("\n")[0]
 
 
+def shown_message(run: RunRecord) -> str | None:
+    """What a run's row says of how it ended, for people."""
+    return moved_to(run) if is_elsewhere(run) else run.error_message
+
+
 def elsewhere(run: RunRecord) -> str:
     """A sentence on where a run is that is not here."""
     if run.error_type == MOVED:

@@ -11,7 +11,7 @@ Nothing in the target is ever overwritten but what is arriving there, and what h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,16 +20,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jumar.core.carrying import has_ended, named_artifacts, named_snapshots, on_clock, unlike
-from jumar.core.changes import ARRIVING, Adopt, Arrive, Change, Depart, Guard, Outcome, Refusal
+from jumar.core.changes import ARRIVING, MOVED, Adopt, Arrive, Change, Depart, Guard, Outcome, Refusal
 from jumar.core.leases import seconds_left
-from jumar.core.locations import root_of
+from jumar.core.locations import located, root_of
 from jumar.core.moving import adoption, arrival, departure, elsewhere, is_elsewhere, moved_to, standing, stood
 from jumar.core.records import Artifact, RunExport, RunRecord
 from jumar.core.store import CommitUnknown, RunFilter, Store
 from jumar.engine.files import Files
-from jumar.errors import IntegrityError, StoreUnavailable, UsageError
+from jumar.errors import IntegrityError, StoreError, StoreUnavailable, UsageError
 from jumar.stores.clock import wall_ms
-from jumar.stores.opening import SQLITE, check_address, open_store
+from jumar.stores.opening import MEMORY_ADDRESS, check_address, open_store, path_of, shown_address
 
 if TYPE_CHECKING:
     from jumar.workspace.copying import Copier
@@ -77,9 +77,10 @@ class CopyReport(Struct, frozen=True):
     left: tuple[Move, ...] = ()
     lost: tuple[Move, ...] = ()
 
-    def of(self, fate: Fate) -> tuple[Move, ...]:
-        """The runs that were left for one reason."""
-        return tuple(move for move in self.left if move.fate is fate)
+    @property
+    def damaged(self) -> bool:
+        """Whether something in the source, or what came back from the target, is not whole."""
+        return bool(self.lost) or any(move.fate is Fate.DAMAGED for move in self.left)
 
 
 def copy_store(source: str, target: str, *, tell: Tell | None = None) -> CopyReport:
@@ -90,32 +91,31 @@ def copy_store(source: str, target: str, *, tell: Tell | None = None) -> CopyRep
     errors of the stores end the copy, and the same copy once more goes on where it ended.  UsageError where an address
     is none, or both are one.
     """
-    if check_address(source) == "memory:" or check_address(target) == "memory:":
+    if MEMORY_ADDRESS in (check_address(source), check_address(target)):
         raise UsageError("what is in memory cannot be copied", hint="Name two stores that stay.")
     if shown(source) == shown(target):
         raise UsageError("the source and the target are one store")
-    with _End(source) as first, _End(target) as second:
+    with End(source) as first, End(target) as second:
         return Copying(first, second).run(tell)
 
 
 def shown(address: str) -> str:
     """An address as it is told and kept: without a password, and the same from whichever folder it is used."""
-    if address.startswith(SQLITE):
-        return SQLITE + str(Path(address.removeprefix(SQLITE)).resolve())
-    from jumar.stores.postgres.address import without_secrets
+    path = path_of(address)
+    if path is not None:
+        return address.removesuffix(path) + str(Path(path).resolve())
+    return shown_address(address.replace("postgres://", "postgresql://", 1))
 
-    return without_secrets(address)
 
-
-class _End:
+class End:
     """One of the two stores, with the files that it keeps for its runs."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, store: Store | None = None) -> None:
         self.name = shown(address)
-        self.store = open_store(address)
-        self.files = Files(address)
+        self.store = open_store(address) if store is None else store
+        self.files = Files(address, shared=getattr(self.store, "objects", None))
 
-    def __enter__(self) -> _End:
+    def __enter__(self) -> End:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,7 +126,7 @@ class _End:
 class Copying:
     """One copy, from an open store to another."""
 
-    def __init__(self, source: _End, target: _End) -> None:
+    def __init__(self, source: End, target: End) -> None:
         self._source = source.store
         self._target = target.store
         self._ends = (source, target)
@@ -177,6 +177,10 @@ class Copying:
                     return move
         except IntegrityError as error:
             return Move(run_id, Fate.DAMAGED, error.what)
+        except StoreError as error:
+            if type(error) is not StoreError:
+                raise
+            return Move(run_id, Fate.CONFLICT, error.what)  # it holds what the target cannot keep
         return Move(run_id, Fate.BUSY, "it went on each time it was to be moved")
 
     def _carry(self, run_id: str) -> Move | None:
@@ -198,7 +202,7 @@ class Copying:
         change = adoption(self._whole(export))
         refusal = self._write(self._target, change)
         if isinstance(refusal, Refusal):
-            return Move(run.run_id, Fate.CONFLICT, f"{refusal.detail} (in the target)")
+            return _kept_out(run.run_id, refusal)
         adopted = self._target.export(run.run_id)
         if adopted is None or adopted.run.error_type != ARRIVING:
             return None
@@ -221,7 +225,7 @@ class Copying:
         the target does not have that one.
         """
         here = self._source.now()
-        moved = on_clock(export, here, self._target.now())
+        moved = self._placed(on_clock(export, here, self._target.now()))
         origin = export.run.forked_from
         there = None if origin is None else self._target.run(origin)
         if origin is None or (there is not None and there.error_type != ARRIVING):
@@ -231,6 +235,20 @@ class Copying:
         found = [(name, self._source.artifact(export.run.run_no, name)) for name in wanted]
         brought = tuple(Artifact(name, data) for name, data in found if data is not None)
         return replace(moved, artifacts=tuple(sorted(moved.artifacts + brought, key=lambda each: each.digest)))
+
+    def _placed(self, export: RunExport) -> RunExport:
+        """The export with its workspace as the target names it: with the host, where several share that store."""
+        run = export.run
+        return replace(
+            export,
+            run=replace(run, workspace=None if run.workspace is None else self._relocated(run.workspace)),
+            holds=tuple(replace(held, workspace=self._relocated(held.workspace)) for held in export.holds),
+        )
+
+    def _relocated(self, workspace: str) -> str:
+        source, target = self._ends
+        location = located(workspace)
+        return target.files.located(location.root) if location.host == source.files.host else workspace
 
     def _compared(self, run_id: str) -> Move | None:
         """A run that is in both stores: the same, or two different ones."""
@@ -314,14 +332,16 @@ class Copying:
         raise StoreUnavailable("the store does not tell whether what was written is on disk")
 
 
+def _kept_out(run_id: str, refusal: Refusal) -> Move | None:
+    """Why the target did not adopt a run; None where another copy has just brought it there."""
+    there = refusal.run
+    if there is not None and there.error_type != MOVED and refusal.guard in (Guard.EXISTS, Guard.VERSION):
+        return None
+    return Move(run_id, Fate.CONFLICT, f"{refusal.detail} (in the target)")
+
+
 def _answer(store: Store, change: Change) -> Outcome | Exception | None:
     try:
         return store.write([change])[0]
     except CommitUnknown:
         return store.read_back(change)
-
-
-def moves(report: CopyReport) -> Iterator[Move]:
-    """All that a person should hear of."""
-    yield from report.left
-    yield from report.lost

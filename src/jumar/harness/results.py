@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from jumar.core.moving import shown_message
 from jumar.core.records import RunRecord
 from jumar.core.states import Status
 from jumar.core.store import Finding
@@ -103,7 +104,7 @@ def result_of(
         run.wake_at if waiting else None,
         error,
         run.error_type,
-        run.error_message,
+        shown_message(run),
     )
 
 

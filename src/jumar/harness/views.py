@@ -11,6 +11,7 @@ import msgspec
 from jumar.core.codec import digest
 from jumar.core.leases import seconds_left
 from jumar.core.lines import Heads, counts, is_leftover, is_on_line
+from jumar.core.moving import shown_message
 from jumar.core.naming import idempotency_key
 from jumar.core.open_requests import is_open
 from jumar.core.phases import FINAL
@@ -56,7 +57,7 @@ def run_info(run: RunRecord, store: Store) -> RunInfo:
         run.wake_at,
         run.waiting_on,
         run.error_type,
-        run.error_message,
+        shown_message(run),
         run.created_at,
         run.updated_at,
         run.control.label,

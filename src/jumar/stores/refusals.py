@@ -17,10 +17,8 @@ def claim_refused(run: RunRecord, now: LeaseTime, claim: Claim) -> Refusal:
     if run.owner is not None and run.boot == now.boot and run.lease_until > now.ms:
         left = (run.lease_until - now.ms) / 1000
         return Refusal(Guard.HELD, f"run {run.run_id} is held by {run.owner} for another {left:.1f} s", run)
-    if is_elsewhere(run):
-        return Refusal(Guard.ENDED, elsewhere(run), run)
-    if run.status in FINAL and not claim.statuses >> run.status & 1:
-        return Refusal(Guard.ENDED, f"run {run.run_id} is {run.status.label}", run)
+    if is_elsewhere(run) or (run.status in FINAL and not claim.statuses >> run.status & 1):
+        return ended(run)
     if claim.epoch is not None and run.epoch != claim.epoch:
         return Refusal(Guard.VERSION, f"run {run.run_id} was claimed meanwhile (epoch {run.epoch})", run)
     if claim.version is not None and run.version != claim.version:
@@ -60,6 +58,11 @@ def advance_refused(run: RunRecord | None, now: LeaseTime, advance: Advance) -> 
     )
 
 
+def ended(run: RunRecord) -> Refusal:
+    """A run is over for good, or goes on in another store."""
+    return Refusal(Guard.ENDED, elsewhere(run) if is_elsewhere(run) else f"run {run.run_id} is {run.status.label}", run)
+
+
 def adopt_refused(there: RunRecord) -> Refusal:
     """Why a run that this store has cannot be adopted."""
     if not is_elsewhere(there):
@@ -84,9 +87,7 @@ def depart_refused(run: RunRecord | None, now: LeaseTime, depart: Depart) -> Ref
     if run is None:
         return Refusal(Guard.NOT_FOUND, f"there is no run {depart.run_id}")
     if run.status in FINAL:
-        return Refusal(
-            Guard.ENDED, elsewhere(run) if is_elsewhere(run) else f"run {run.run_id} is {run.status.label}", run
-        )
+        return ended(run)
     if run.owner is not None and run.boot == now.boot and run.lease_until > now.ms:
         return Refusal(Guard.HELD, f"run {run.run_id} is held by {run.owner}", run)
     return Refusal(Guard.VERSION, f"run {run.run_id} has gone on meanwhile (version {run.version})", run)

@@ -311,4 +311,4 @@ def _refusal(change: Change, now: LeaseTime, run: RunRecord | None, other: RunRe
         return Refusal(Guard.NOT_FOUND, f"there is no run {change.run_id}")
     if isinstance(change, Claim):
         return refusals.claim_refused(run, now, change)
-    return Refusal(Guard.ENDED, f"run {run.run_id} is {run.status.label}", run)
+    return refusals.ended(run)

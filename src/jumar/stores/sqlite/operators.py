@@ -11,6 +11,7 @@ import sqlite3
 from jumar.core.changes import Ack, Answer, Guard, Order, Outcome, Refusal
 from jumar.core.phases import FINAL
 from jumar.core.states import EventKind, mask
+from jumar.stores.refusals import ended
 from jumar.stores.sqlite import holds, names
 from jumar.stores.sqlite.tables import SQL, call_changed, event, run_by_id, run_by_no
 
@@ -71,7 +72,7 @@ def order(connection: sqlite3.Connection, given: Order) -> Outcome:
         run = run_by_id(connection, given.run_id)
         if run is None:
             return Refusal(Guard.NOT_FOUND, f"there is no run {given.run_id}")
-        return Refusal(Guard.ENDED, f"run {given.run_id} is {run.status.label}", run)
+        return ended(run)
     run_no, version, epoch, control, answers = row
     event(connection, run_no, EventKind.ORDERED, given.at, epoch=epoch, detail=given.control.label)
     return Ack(run_no, version, epoch, control, answers)
