@@ -1,8 +1,8 @@
 """The store in a folder passes the suite of every store, also as two processes see it: what one object of it has
 acknowledged, another one of the same folder reads.
 
-Nothing is flushed here, which is most of what these tests would take; that all is flushed, and in which order, is looked
-at where stores crash.
+Nothing is flushed here, which is most of what these tests would take; that all is flushed, and in which order, is
+looked at where stores crash.
 """
 
 from __future__ import annotations

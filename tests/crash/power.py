@@ -46,7 +46,8 @@ def _apply(names: dict[str, _File | _Folder], changed: dict[str, _File | _Folder
 
 class PowerCut(Disk):
     """Raises Cut at call number `at`, before it or with `after` once it is done; from then on every call does.  A write
-    is half done then.  `failing` is asked at each call whether it fails, and with what.
+    is half done then.  `failing` is asked at each call whether it fails, and with what; folders named `unflushed` are
+    not flushed, which is a fault that tests have to notice.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class PowerCut(Disk):
         *,
         after: bool = False,
         failing: Callable[[int, str], OSError | None] | None = None,
+        unflushed: str | None = None,
     ) -> None:
         self.root = root
         self.made: list[str] = []
         self._at = at
         self._after = after
         self._failing = failing
+        self._unflushed = unflushed
         self._top = _Folder()
         self._open: dict[int, _File | _Folder] = {}
 
@@ -148,6 +151,10 @@ class PowerCut(Disk):
             folder.set({name: None})
 
         self._step("remove_tree", call)
+
+    def flush(self, folder: str) -> None:
+        if Path(folder).name != self._unflushed:
+            super().flush(folder)
 
     # --- What is on the disk. ---
 

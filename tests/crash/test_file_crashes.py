@@ -13,7 +13,7 @@ import pytest
 
 from jumar.core.changes import Ack
 from jumar.core.store import CommitUnknown
-from jumar.errors import StoreFull, StoreUnavailable
+from jumar.errors import JumarError, StoreFull, StoreUnavailable
 from jumar.stores.file.store import FileStore
 from jumar.testing.conformance_scene import Scene, call
 from tests.crash.file_scene import made, picture, steps
@@ -83,18 +83,38 @@ def test_a_cut_at_any_call_leaves_what_was_acknowledged(
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_cut_before_or_after_every_call_leaves_what_was_acknowledged(
-    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], after: bool
+@pytest.mark.parametrize("first", range(2))
+def test_a_cut_at_every_call_leaves_what_was_acknowledged(
+    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], first: int
 ) -> None:
     pictures, calls, _ = tale
-    for at in range(len(calls)):
-        _cut_at(tmp_path, pictures, at, after, (0.0, 1.0, 0.5, 0.5, 0.8), seed=1000 + at)
+    for at in range(first, len(calls), 2):
+        _cut_at(tmp_path, pictures, at, at // 2 % 2 == 0, (0.0, 0.5, 0.5, 0.8), seed=1000 + at)
 
 
-def _cut_at(folder: Path, pictures: list[Any], at: int, after: bool, chances: tuple[float, ...], seed: int) -> None:
+@pytest.mark.sweep
+@pytest.mark.parametrize("folder", ["store", "runs", ".new", "run-1", "artifacts", "checkpoints"])
+def test_a_folder_that_is_not_flushed_is_noticed(
+    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], folder: str
+) -> None:
+    """What looks at the cuts is itself looked at: it has to see each of these faults."""
+    pictures, calls, _ = tale
+    with pytest.raises((AssertionError, JumarError)):
+        for at in range(0, len(calls), 2):
+            _cut_at(tmp_path, pictures, at, at // 2 % 2 == 0, (0.0, 0.5, 0.5), seed=at, unflushed=folder)
+
+
+def _cut_at(
+    folder: Path,
+    pictures: list[Any],
+    at: int,
+    after: bool,
+    chances: tuple[float, ...],
+    seed: int,
+    unflushed: str | None = None,
+) -> None:
     home = folder / "live"
-    disk = PowerCut(home / "store", at, after=after)
+    disk = PowerCut(home / "store", at, after=after, unflushed=unflushed)
     home.mkdir()
     done = killed(disk)
     random = Random(seed)

@@ -70,7 +70,11 @@ class Hints:
             return None
         if there.st_size == self._read:
             return {}
-        lines, newline, _ = os.pread(self._file, there.st_size - self._read, self._read).rpartition(b"\n")
+        begin = max(self._read - 1, 0)  # the end of the line before, by which a file that was edited is known
+        data = os.pread(self._file, there.st_size - begin, begin)
+        if self._read and not data.startswith(b"\n"):
+            return None
+        lines, newline, _ = data[self._read - begin :].rpartition(b"\n")
         self._read += len(lines) + len(newline)
         found: dict[str, int] = {}
         try:

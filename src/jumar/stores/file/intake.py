@@ -79,7 +79,7 @@ class Intake:
         there = set()
         with os.scandir(f"{self._root}/{RUNS}") as found:
             for each in sorted(found, key=lambda each: each.name):
-                if not each.name.startswith("."):
+                if not each.name.startswith(".") and each.is_dir():
                     there.add(each.name)
                     self._take_in(each.name, self._image.known(each.name))
         for known in self._image.folders():

@@ -102,6 +102,7 @@ def _marked(disk: Disk, root: str) -> int:
     except FileExistsError:
         pass
     disk.append(f"{root}/{HINTS}", b"")
+    disk.flush(root)  # what is marked has all of its parts
     mark = {"store": "jumar", "format": FORMAT, "schema": newest_schema()}
     disk.put(f"{root}/{MARK}", msgspec.json.format(msgspec.json.encode(mark), indent=1) + b"\n")
     disk.flush(root)

@@ -6,6 +6,7 @@ is read is what was written, all of it, in order.  No lock is needed, since what
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from jumar.stores.file.failures import Damaged
 from jumar.stores.file.forms import bytes_of, content_of
 from jumar.stores.file.layout import HEAD, RUNS, entry_name
 
+_OF_THIS_PROCESS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})  # errors that say nothing of the file
 NOTHING = "0" * 64  # stands for the checksum of an entry before the first
 
 
@@ -101,11 +103,21 @@ def _entry(root: str, file: str, number: int) -> tuple[Entry, str]:
 
 def _content(root: str, file: str, kind: str) -> tuple[dict[str, Any], str]:
     try:
-        return content_of(read(f"{root}/{file}"), kind)
-    except FileNotFoundError:
-        raise Damaged(file, "is missing") from None
+        return content_of(_bytes(root, file), kind)
     except (ValueError, msgspec.MsgspecError) as error:
         raise Damaged(file, str(error)) from None
+
+
+def _bytes(root: str, file: str) -> bytes:
+    """What is in a file; a part of the disk that cannot be read any more is a damage like others."""
+    try:
+        return read(f"{root}/{file}")
+    except FileNotFoundError:
+        raise Damaged(file, "is missing") from None
+    except OSError as error:
+        if error.errno in _OF_THIS_PROCESS:
+            raise
+        raise Damaged(file, f"cannot be read ({error.strerror})") from None
 
 
 def brought_in(root: str, folder: str, rows: dict[str, Any], flaws: list[Flaw] | None = None) -> dict[str, Any]:
@@ -150,9 +162,9 @@ def _artifact(root: str, home: str, form: dict[str, Any], flaws: list[Flaw]) -> 
     file = f"{home}/{form['file']}"
     data, why = b"", "does not agree with its digest"
     try:
-        data = read(f"{root}/{file}")
-    except FileNotFoundError:
-        why = "is missing"
+        data = _bytes(root, file)
+    except Damaged as damaged:
+        why = damaged.why
     if sha256(data).hexdigest() != form["digest"]:
         flaws.append(Flaw(f"artifact {form['digest'][:12]}", f"its file {file} {why}"))
     return {"digest": form["digest"], "data": data}
