@@ -14,7 +14,19 @@ from jumar.core.moving import adoption, arrival, departure, moved_to, standing, 
 from jumar.core.phases import FINAL
 from jumar.core.records import CheckpointRecord, EventRecord, RunExport, RunRecord
 from jumar.core.states import CallState, Control, Effect, ErrorClass, EventKind, IdentityScope, Level, Status, Verdict
-from jumar.testing.conformance_scene import ANYTHING, AT, ROOT, Scene, answering, call, changed, holding, named, taking
+from jumar.testing.conformance_scene import (
+    ANYTHING,
+    AT,
+    INTENT,
+    ROOT,
+    Scene,
+    answering,
+    call,
+    changed,
+    holding,
+    named,
+    taking,
+)
 from jumar.testing.conformance_suite import SECOND_FOLDER, Suite
 
 _RUN, _STORE = IdentityScope.RUN, IdentityScope.STORE
@@ -397,6 +409,18 @@ class Departing(TwoStores):
         assert scene.store.calls(run.run_no) == there.store.calls(came.run_no)
         assert scene.holders() == [(b"a", run.run_id, 5), (b"conf/\xff.ini", run.run_id, 5)]
         assert scene.store.inspect().findings == ()
+
+    def test_a_run_in_the_middle_of_a_rollback_moves_with_it(self, scene: Scene, there: Scene) -> None:
+        claim = {"intent": INTENT, "holds": (holding(0, b""),), "ttl_ms": 0}
+        run = scene.rolling_back(scene.ended(Status.FAILED, output_digest=b"\x03" * 32), **claim)
+        scene.until_expired(run)
+        came = moved(scene, there, run)
+        assert (came.status, came.intent) == (Status.RUNNING, INTENT)
+        assert (scene.holders(), there.holders()) == ([], [(b"", run.run_id, 0)])
+        assert scene.store.inspect().findings == there.store.inspect().findings == ()
+        took_over = there.claimed(there.claim(came)).run
+        there.ack(there.heading(took_over, base=0))
+        assert there.holders() == []
 
     def test_what_it_was_before_it_left_does_not_come_back(self, scene: Scene) -> None:
         run = full(scene)
