@@ -14,11 +14,16 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     _run {schema}.run;
     _now bigint;
+    _until bigint;
+    _control integer;
+    _answers integer;
 BEGIN
-    SELECT * INTO _run FROM {schema}.run WHERE run_no = _run_no FOR NO KEY UPDATE;
+    SELECT lease_until, control, answers INTO _until, _control, _answers FROM {schema}.run
+    WHERE run_no = _run_no AND owner = _owner AND epoch = _epoch AND version = _version AND status = 1
+      AND boot = {schema}.lease_boot() AND (1 << phase) & _phase_before <> 0
+    FOR NO KEY UPDATE;
     _now := {schema}.lease_ms();
-    IF _run.owner = _owner AND _run.epoch = _epoch AND _run.version = _version AND _run.lease_until > _now AND _run.status = 1
-       AND _run.boot = {schema}.lease_boot() AND (1 << _run.phase) & _phase_before <> 0 THEN
+    IF _until > _now THEN
         UPDATE {schema}.run
         SET version = _version + 1, phase = _phase, step = _step, lease_until = _now + _ttl, updated_at = _at
         WHERE run_no = _run_no;
@@ -27,8 +32,9 @@ BEGIN
                                    checksum)
         VALUES (_run_no, _seq, _call_id, _branch, _call_step, _ordinal, _kind, _tool, _effect, _state, _attempt, _call_epoch,
                 _generation, _digest, _args, _result, _started_at, _ended_at, _version + 1, _version + 1, _checksum);
-        RETURN '[' || _now || ',' || _run.control || ',' || _run.answers || ',[]]';
+        RETURN '[' || _now || ',' || _control || ',' || _answers || ',[]]';
     END IF;
+    SELECT * INTO _run FROM {schema}.run WHERE run_no = _run_no FOR NO KEY UPDATE;
     RETURN {schema}.refused(_now, _run);
 END $$;
 
