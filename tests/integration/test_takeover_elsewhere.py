@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,14 @@ import psycopg
 import pytest
 
 from jumar import Harness, RunResult
+from jumar.core.intents import intent_of
 from jumar.core.naming import uuid7
 from jumar.core.requests import Materialise
 from jumar.core.states import CallState
 from jumar.engine.files import Files
+from jumar.engine.flows import rolling_back
 from jumar.errors import IntegrityError, LeaseLost, RunEnded, WorkspaceElsewhere
+from jumar.harness.working import WorkerEvent
 from tests.integration.hosts_app import HALF, harness_on
 from tests.workspace.files import File, Folder, Link, Tree, read, write
 
@@ -164,6 +169,7 @@ def test_what_moved_can_be_rolled_back_compared_and_forked_where_it_is_now(hosts
     assert read(root_of(harness, run_id)) == TUNED
 
 
+@pytest.mark.sweep
 def test_a_run_that_comes_back_to_its_first_host_trusts_no_file_that_it_left_there(hosts: Hosts) -> None:
     run_id = hosts.killed_half_way()
     hosts.killed_half_way("new", run_id)
@@ -296,10 +302,72 @@ def test_of_two_hosts_that_take_a_run_over_one_has_it_and_the_other_leaves_no_fo
     assert folder == root_of(slow, run_id)
 
 
+@pytest.mark.sweep
 def test_a_folder_that_was_made_for_a_run_and_is_gone_is_made_again(hosts: Hosts) -> None:
     run_id = hosts.killed_half_way()
     hosts.killed_half_way("new", run_id)
     shutil.rmtree(hosts.folder / "new" / "state" / "jumar" / "runs")
     harness = hosts.harness()
     completed(harness.resume(run_id))
+    assert (read(root_of(harness, run_id)), hosts.said()) == (DONE, ["begun", "done"])
+
+
+def test_a_worker_on_another_host_takes_over_what_its_own_host_does_not(hosts: Hosts) -> None:
+    run_id = hosts.killed_half_way()
+    harness = hosts.harness()
+    stop = threading.Event()
+
+    def told(event: WorkerEvent) -> None:
+        if event.what == "left":
+            stop.set()
+
+    assert harness.work(stop=stop, told=told).left == {"COMPLETED": 1}
+    assert (read(root_of(harness, run_id)), hosts.said()) == (DONE, ["begun", "done"])
+
+
+def test_an_order_is_obeyed_on_any_host_and_leaves_a_half_done_write_uncertain(hosts: Hosts) -> None:
+    run_id = hosts.killed_half_way()
+    harness = hosts.harness()
+    assert harness.pause(run_id, wait=True).status == "PAUSED"
+    run = harness.store.run(run_id)
+    assert run is not None and run.workspace == f"old:{hosts.root}"
+    (held,) = harness.store.holds(run.workspace, b"")
+    assert held.path == b"conf/site.ini"
+    completed(harness.resume(run_id))
+    assert read(root_of(harness, run_id)) == DONE
+
+
+@pytest.mark.sweep
+def test_an_agent_that_is_awaited_is_taken_over_with_its_files_too(hosts: Hosts) -> None:
+    run_id = hosts.killed_half_way()
+    harness = hosts.harness()
+    completed(asyncio.run(harness.aresume(run_id)))
+    assert (read(root_of(harness, run_id)), hosts.said()) == (DONE, ["begun", "done"])
+
+
+@pytest.mark.parametrize(("step", "is_restored"), [("put_files_back", False), ("_headed", True)])
+def test_a_rollback_that_was_cut_off_is_finished_on_another_host(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch, step: str, is_restored: bool
+) -> None:
+    def cut_off(*_: object, **__: object) -> object:
+        raise KeyboardInterrupt
+
+    hosts.be("old")
+    with harness_on(hosts.address, hosts.root, hosts.witness) as at_home:
+        run_id = at_home.run("tune", 8).run_id
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(rolling_back, step, cut_off)
+            at_home.rollback(run_id, to="tuned once", force=True)
+    assert read(hosts.root) == (TUNED if is_restored else DONE)
+    hosts.be("new")
+    harness = hosts.harness()
+    begun = harness.store.run(run_id)
+    assert begun is not None and (intent := intent_of(begun)) is not None
+    make, asked = Files.materialised, list[Materialise]()
+    monkeypatch.setattr(Files, "materialised", lambda files, request: asked.append(request) or make(files, request))
+    completed(harness.resume(run_id))
+    run = harness.store.run(run_id)
+    assert run is not None and run.generation == 1
+    (request,) = asked
+    assert (request.tree == intent.tree) == is_restored
     assert (read(root_of(harness, run_id)), hosts.said()) == (DONE, ["begun", "done"])
