@@ -14,9 +14,10 @@ import pytest
 
 from jumar import Harness, Run, errors
 from jumar.core.changes import Ack, Answer, Change, Claimed
-from jumar.core.requests import Lane
+from jumar.core.requests import Flow, Lane, Load
 from jumar.core.states import CallState, Control, Status, Verdict
 from jumar.core.store import CommitUnknown
+from jumar.engine.drivers.aio import adrive
 from jumar.stores.commits import CommitQueue
 from jumar.stores.opening import open_store
 from jumar.stores.postgres.address import parse
@@ -129,15 +130,24 @@ def test_a_run_goes_on_when_the_server_was_stopped_and_started_in_the_middle(own
         assert harness.doctor().sound
 
 
-def test_twenty_runs_of_one_event_loop_go_on_when_the_server_was_started_anew(own_server: PostgresServer) -> None:
+def test_no_run_of_an_event_loop_keeps_the_loop_from_going_on_while_the_server_is_away(
+    own_server: PostgresServer,
+) -> None:
+    """The loop itself starts the server again: were it waiting for it, both would wait for ever."""
     done: list[tuple[int, int]] = []
     with schema_on(own_server) as address, Harness(address) as harness:
+
+        async def start_again() -> None:
+            for _ in range(200):  # as many turns as the other runs may need to meet the server that is away
+                await asyncio.sleep(0)
+            await asyncio.to_thread(own_server.start)
 
         @harness.tool(effect="external")
         async def step(run: int, number: int) -> int:
             done.append((run, number))
             if (run, number) == (7, 1):
-                await asyncio.to_thread(own_server.restart)
+                own_server.stop()
+                starting.append(asyncio.create_task(start_again()))
             return number + 1
 
         @harness.agent(tools=[step])
@@ -148,11 +158,41 @@ def test_twenty_runs_of_one_event_loop_go_on_when_the_server_was_started_anew(ow
             return number
 
         async def all_of_them() -> list[Any]:
-            return await asyncio.gather(*(harness.arun(count, own) for own in range(20)))
+            late = [harness.arun(count, own) for own in range(20, 25)]
+            results = await asyncio.gather(*(harness.arun(count, own) for own in range(20)), *late)
+            await asyncio.gather(*starting)
+            return results
 
+        starting: list[asyncio.Task[None]] = []
         results = asyncio.run(all_of_them())
-        assert [result.unwrap() for result in results] == [3] * 20
-        assert sorted(done) == [(run, number) for run in range(20) for number in range(3)]
+        assert len(starting) == 1
+        assert [result.unwrap() for result in results] == [3] * 25
+        assert sorted(done) == [(run, number) for run in range(25) for number in range(3)]
+
+
+def test_what_a_flow_reads_while_the_server_is_away_is_waited_for_beside_the_loop(own_server: PostgresServer) -> None:
+    with schema_on(own_server) as address, Harness(address) as harness:
+
+        @harness.agent
+        async def double(run: Any, number: int) -> int:
+            return number * 2
+
+        started = harness.start(double, 4)
+        store = harness.store
+
+        async def resumed() -> Any:
+            own_server.stop()
+            reading = asyncio.create_task(adrive(read_run(started), harness._open()._engine.io))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            await asyncio.to_thread(own_server.start)
+            return await reading
+
+        assert asyncio.run(resumed()) == store.run(started)
+
+
+def read_run(run_id: str) -> Flow[Any]:
+    return (yield from Load(lambda store: store.run(run_id)))
 
 
 def test_who_waits_for_runs_is_told_of_them_again_after_the_server_was_started_anew(own_server: PostgresServer) -> None:

@@ -32,12 +32,12 @@ from jumar.core.requests import (
     Restore,
     Sleep,
 )
-from jumar.engine.drivers.aside import answer_in_thread, ended_with, in_task, in_thread
+from jumar.engine.drivers.aside import answer_in_thread, ended_with, in_own_thread, in_task, in_thread
 from jumar.engine.drivers.plain import look
 from jumar.engine.io import IO
 from jumar.engine.scope import current_scope
 from jumar.engine.threads import not_run
-from jumar.errors import NotApplied
+from jumar.errors import NotApplied, StoreBusy
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ async def _carry_out(request: Request[Any], io: IO) -> Any:
     if type(request) is Invoke:
         return await _invoke(request, io)
     if isinstance(request, Load):
-        return request.read(io.store)
+        return await _load(request, io)
     if isinstance(request, Sleep):
         return await asyncio.sleep(request.seconds)
     if isinstance(request, Now):
@@ -194,6 +194,18 @@ async def _carry_out(request: Request[Any], io: IO) -> Any:
     if isinstance(request, Fan):
         return await _fan(request, io)
     raise TypeError(f"{type(request).__name__} is no request")
+
+
+async def _load(request: Load[Any], io: IO) -> Any:
+    """Read here, where that takes next to no time; in a thread where the store's server has to be waited for."""
+    at_once = getattr(io.store, "at_once", None)
+    read = partial(request.read, io.store)
+    if at_once is None:
+        return read()
+    try:
+        return at_once(read)
+    except StoreBusy:
+        return await in_own_thread(read, "jumar-load")
 
 
 async def _invoke(request: Invoke, io: IO) -> Attempt:

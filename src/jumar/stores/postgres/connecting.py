@@ -19,7 +19,7 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, local
 from typing import Any, TypeVar
 
 import psycopg
@@ -91,6 +91,7 @@ class Connections:
         )
         self._idle: list[tuple[Connection, float]] = []
         self._places = BoundedSemaphore(_MOST)
+        self._hurry = local()
         self._is_open = True
         forks.watch(self, Connections._forked)
 
@@ -107,24 +108,39 @@ class Connections:
         With `wait=False` StoreBusy is raised where none is at hand.  Errors of the connection that is lent are left as
         they are; where none can be made, StoreUnavailable is raised.
         """
-        if not wait:
+        if not wait or self._is_hurried:
             yield from self._at_hand()
             return
         with self._places:
             connection = self._idle_one() or self._made(patience)
             yield from self._lend(connection)
 
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """In the block, StoreBusy is raised in this thread wherever it would have to wait for a connection."""
+        self._hurry.on = True
+        try:
+            yield
+        finally:
+            self._hurry.on = False
+
+    @property
+    def _is_hurried(self) -> bool:
+        return getattr(self._hurry, "on", False)
+
     def _at_hand(self) -> Iterator[Connection]:
-        busy = "no connection to {} is at hand, and this thread may not wait for one"
         if not self._places.acquire(blocking=False):
-            raise errors.StoreBusy(busy.format(self.where))
+            raise self._none_at_hand()
         try:
             connection = self._idle_one()
             if connection is None:
-                raise errors.StoreBusy(busy.format(self.where))
+                raise self._none_at_hand()
             yield from self._lend(connection)
         finally:
             self._places.release()
+
+    def _none_at_hand(self) -> errors.StoreBusy:
+        return errors.StoreBusy(f"no connection to {self.where} is at hand, and this thread may not wait for one")
 
     def _lend(self, connection: Connection) -> Iterator[Connection]:
         try:
@@ -153,9 +169,10 @@ class Connections:
                         raise translated(error, self.where) from error
                     close(connection)
                     lost = error
+            if self._is_hurried:
+                raise self._none_at_hand()
             patience = patience or Patience(self.seconds, self.where)
-            if patience.left <= 0:
-                raise translated(lost, self.where) from lost
+            patience.pause(lost)
 
     @contextmanager
     def lent_translating(self) -> Iterator[Connection]:

@@ -7,8 +7,9 @@ there is one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import psycopg
 
@@ -29,6 +30,8 @@ from jumar.stores.postgres.reading import Reading, rows_of
 from jumar.stores.postgres.settling import read_back
 from jumar.stores.postgres.watching import PostgresWatch
 from jumar.stores.postgres.writes import apply_batch
+
+T = TypeVar("T")
 
 
 class PostgresStore(Reading):
@@ -129,6 +132,11 @@ class PostgresStore(Reading):
     def read_back(self, change: Change) -> Outcome | None:
         """See `Store.read_back`."""
         return self._connections.tried(lambda connection: read_back(connection, self._sql, change))
+
+    def at_once(self, read: Callable[[], T]) -> T:
+        """Read, in a thread that may not wait: StoreBusy where a connection would have to be waited for."""
+        with self._connections.hurried():
+            return read()
 
     def connected(self) -> AbstractContextManager[Connection]:
         """A connection in autocommit mode for the block, with errors as the store's."""
