@@ -19,10 +19,12 @@ from jumar.core.phases import CLAIMABLE
 from jumar.core.records import RunExport, RunRecord
 from jumar.core.states import EventKind, Status, mask
 from jumar.core.store import Store
+from jumar.engine.hosts import this_host
 from jumar.errors import RunEnded, UsageError
 from jumar.harness.copying import Copying, End, Fate, copy_store, shown
 from jumar.stores.opening import open_store
 from tests.integration.copying_helpers import World, populated
+from tests.integration.worker_helpers import Working
 
 ONE = "01a00000-0000-7000-8000-000000000001"
 
@@ -153,7 +155,14 @@ def test_who_asks_for_a_run_that_has_moved_is_told_where_it_is(world: World, fir
         assert harness.due() == []
 
 
-def test_the_files_of_a_run_can_be_put_back_where_it_is_now(world: World, first: str, second: str) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])
+def test_the_files_of_a_run_can_be_put_back_where_it_is_now(
+    world: World, first: str, kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    second = f"file:{tmp_path / 'second'}" if kind == "file" else f"sqlite:///{tmp_path / 'second.db'}"
+    if kind == "postgres":
+        second = request.getfixturevalue("postgres_address")
     with world.harness(first) as harness:
         run_id = harness.run("finish", "x").run_id
     copy_store(first, second)
@@ -162,6 +171,7 @@ def test_the_files_of_a_run_can_be_put_back_where_it_is_now(world: World, first:
         harness.rollback(run_id, to="kept", by="kim")
         assert (world.root / "x.txt").read_text() == "one"
         assert harness.doctor().findings == ()
+        assert harness.show(run_id).run.workspace == (f"{this_host()}:" if kind == "postgres" else "") + str(world.root)
 
 
 def test_a_run_that_somebody_drives_stays(world: World, first: str, second: str) -> None:
@@ -224,6 +234,23 @@ def test_an_answer_that_comes_while_a_run_is_copied_is_not_lost(world: World, fi
             target.close()
     with world.harness(second) as harness:
         assert harness.resume(run_id).unwrap() == "b 8"
+
+
+def test_runs_that_a_worker_drives_meanwhile_do_each_thing_once_wherever_they_end(
+    world: World, first: str, second: str
+) -> None:
+    harness = world.harness(first)
+    ids = [harness.start("same", f"number {number}") for number in range(12)]
+    with Working(harness, concurrency=2) as working:
+        working.left(ids[0], "COMPLETED")
+        for _ in range(5):
+            assert all(move.fate is Fate.BUSY for move in copy_store(first, second).left)
+    assert copy_store(first, second).left == ()
+    with world.harness(second) as there:
+        for run_id in ids:
+            if there.show(run_id).run.status != "COMPLETED":
+                completed(there, run_id)
+    assert sorted(world.seen()) == sorted(f"mail number {number}" for number in range(12))
 
 
 def test_different_runs_of_one_id_are_told_and_stay_as_they_are(world: World, first: str, second: str) -> None:
