@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -35,7 +36,7 @@ _MOST_AGENTS = 12  # that are named
 class Teller:
     """Tells of one worker on what is standard output now, whatever the agents do with that later."""
 
-    def __init__(self, harness: Harness, options: Options, concurrency: int, grace: float) -> None:
+    def __init__(self, harness: Harness, options: Options, concurrency: int, grace: float, stop: Stop) -> None:
         from jumar.cli.screen import Screen
 
         self._harness = harness
@@ -44,6 +45,7 @@ class Teller:
         self._screen = Screen(self._file)
         self._concurrency = concurrency
         self._grace = grace
+        self._stop = stop
 
     def begin(self) -> None:
         """What is served, and how."""
@@ -57,7 +59,13 @@ class Teller:
         self._line(f"working on {address}: {runs} at a time, of {', '.join(agents[:_MOST_AGENTS])}{more}", "bold")
 
     def tell(self, event: WorkerEvent) -> None:
-        """One thing that happened."""
+        """One thing that happened.  Where nobody reads it any more the worker is to stop."""
+        try:
+            self._tell(event)
+        except BrokenPipeError:
+            self._stop.set()
+
+    def _tell(self, event: WorkerEvent) -> None:
         if self._json:
             self._object(self._told(event))
         elif event.what == "taken-up":
@@ -166,8 +174,11 @@ def _rest(report: WorkerReport) -> list[tuple[int, str]]:
 
 @contextmanager
 def told_to_stop(stop: Stop) -> Iterator[list[int]]:
-    """Let SIGTERM and Ctrl-C tell the worker to stop; the list has the signals that came."""
+    """Let SIGTERM and Ctrl-C tell the worker to stop; the list has those that came.  Only a main thread gets any."""
     came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
 
     def handle(number: int, frame: FrameType | None) -> None:
         came.append(number)

@@ -81,7 +81,7 @@ def worker(
     stop = Stop()
     with opened(options, code=True, makes=True) as harness, told_to_stop(stop) as signals, warnings_shown():
         harness.store.now()  # what is wrong with the store shows before anything else is said
-        teller = Teller(harness, options, concurrency, grace)
+        teller = Teller(harness, options, concurrency, grace, stop)
         teller.begin()
         with prints_aside(options):
             report = harness.work(
@@ -95,7 +95,7 @@ def worker(
             )
         teller.end(report)
         if report.abandoned:
-            return _leave_at_once(options, signals[-1], len(report.abandoned))
+            return _leave_at_once(options, signals[-1] if signals else signal.SIGTERM, len(report.abandoned))
         if report.given_up:
             _exit(DONE)  # threads that hang must not keep the process
     return DONE
