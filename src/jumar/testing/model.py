@@ -53,7 +53,7 @@ from jumar.core.records import (
 from jumar.core.states import CallKind, CallState, Control, IdentityScope, RequestKind, Status
 from jumar.core.store import Finding, Inspection, RunFilter, Watch
 from jumar.errors import IntegrityError, StoreError, StoreUnavailable
-from jumar.stores.sqlite.landed import moved
+from jumar.stores.landed import moved
 from jumar.stores.watching import Watching
 from jumar.testing.conformance_rules import (
     RunRows,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sqlite3
 
-from jumar.core.changes import Ack, Fork, Guard, Outcome, Refusal
+from jumar.core.changes import Ack, Fork, Outcome
 from jumar.core.states import EventKind
+from jumar.stores import refusals
 from jumar.stores.sqlite.tables import SQL, Undo, event, run_by_id, run_by_no
 
 
@@ -29,23 +30,15 @@ def fork(connection: sqlite3.Connection, change: Fork) -> Outcome:
     }
     row = connection.execute(SQL["run_fork"], values).fetchone()
     if row is None:
-        return _refused(connection, change)
+        there = run_by_id(connection, change.run_id)
+        return refusals.fork_refused(run_by_no(connection, change.source_no), there, change)
     run_no, version = row
     source = change.source_no
     for seq in change.calls:
         if connection.execute(SQL["fork_call"], (run_no, source, seq)).rowcount != 1:
-            raise Undo(Refusal(Guard.TRANSITION, f"call number {seq} has not ended, so no fork can have it"))
+            raise Undo(refusals.not_ended(seq))
         connection.execute(SQL["fork_name"], {"run_no": run_no, "source_no": source, "seq": seq})
     connection.execute(SQL["fork_names_undone"], {"run_no": run_no, "source_no": source})
     connection.executemany(SQL["fork_checkpoint"], ((run_no, source, each) for each in change.checkpoints))
     event(connection, run_no, EventKind.FORKED, change.at, detail=f"at version {change.base}")
     return Ack(run_no, version, 0)
-
-
-def _refused(connection: sqlite3.Connection, change: Fork) -> Refusal:
-    source = run_by_no(connection, change.source_no)
-    if source is None:
-        return Refusal(Guard.NOT_FOUND, f"there is no run number {change.source_no}")
-    if source.version != change.version:
-        return Refusal(Guard.VERSION, f"run {source.run_id} has gone on meanwhile (version {source.version})", source)
-    return Refusal(Guard.EXISTS, f"run {change.run_id} is already there", run_by_id(connection, change.run_id))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from jumar.core.changes import Ack, Adopt, Arrive, Depart, Guard, Hold, Outcome, Refusal
+from jumar.core.changes import Ack, Adopt, Arrive, Depart, Hold, Outcome
 from jumar.core.moving import check_export, epoch_after, is_elsewhere, may_replace
 from jumar.core.phases import FINAL
 from jumar.core.records import Artifact, HoldRecord, IdentityRecord, LeaseTime, RunExport
@@ -57,7 +57,7 @@ def _adopt(connection: sqlite3.Connection, export: RunExport) -> Outcome:
     for held in export.holds:
         wanted = Hold(seq=held.call_seq, workspace=held.workspace, path=held.path)
         if not holds.take(connection, run_no, wanted):
-            raise Undo(Refusal(Guard.HOLD, taking.in_the_way(connection, run_no, wanted), there))
+            raise Undo(taking.in_the_way(connection, run_no, wanted, there))
     return Ack(run_no, run.version, run.epoch, run.control, run.answers)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 
 from jumar.core.call_states import ENDED, STATE_BEFORE
-from jumar.core.changes import CallChange, Guard, Refusal
+from jumar.core.changes import CallChange, Refusal
 from jumar.core.checksums import failure_bytes
 from jumar.core.records import RunRecord
 from jumar.core.states import CallState, EventKind
 from jumar.database.queries import named_statements
+from jumar.stores import refusals
 from jumar.stores.packing import pack
 from jumar.stores.rows import run_record, usage_bytes
 
@@ -29,7 +30,7 @@ class Undo(Exception):
 def call_change(connection: sqlite3.Connection, run_no: int, change: CallChange, version: int) -> None:
     """Give a call its next state; where its present one does not allow that, everything is undone."""
     if not call_changed(connection, run_no, change, version):
-        raise Undo(Refusal(Guard.TRANSITION, f"call number {change.seq} cannot become {change.state.label}"))
+        raise Undo(refusals.cannot_become(change.seq, change.state))
 
 
 def call_changed(connection: sqlite3.Connection, run_no: int, change: CallChange, version: int) -> bool:

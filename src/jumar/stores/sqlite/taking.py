@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 
-from jumar.core.changes import Advance, Hold, Take
+from jumar.core.changes import Advance, Hold, Refusal, Take
+from jumar.core.records import RunRecord
 from jumar.core.states import CallState
+from jumar.stores.refusals import path_held
 from jumar.stores.sqlite import holds, names
 
 
@@ -46,10 +48,8 @@ def _take(connection: sqlite3.Connection, run_no: int, takes: list[Take], paths:
     return True
 
 
-def in_the_way(connection: sqlite3.Connection, run_no: int, wanted: Hold) -> str:
-    """A sentence on who holds a path that could not be taken."""
+def in_the_way(connection: sqlite3.Connection, run_no: int, wanted: Hold, run: RunRecord | None) -> Refusal:
+    """The refusal that says who holds a path which could not be taken."""
     found = holds.overlapping(connection, wanted.workspace, wanted.path)
-    others = [each for each in found if (each.run_no, each.call_seq) != (run_no, wanted.seq)]
-    what = others[0].path.decode("utf-8", "backslashreplace") or "the whole workspace"
-    whose = f"a write of run {others[0].run_id}" if others[0].call_seq else f"a rollback of run {others[0].run_id}"
-    return f"{what} is held by {whose} that has not ended"
+    other = next(each for each in found if (each.run_no, each.call_seq) != (run_no, wanted.seq))
+    return path_held(other.path, other.run_id, other.call_seq, run)

@@ -36,8 +36,8 @@ from jumar.core.checksums import sealed
 from jumar.core.phases import FINAL, PHASE_BEFORE, STATUS_BEFORE
 from jumar.core.records import LeaseTime, RunRecord
 from jumar.core.states import CallState, EventKind, Phase, Status, mask
+from jumar.stores import refusals
 from jumar.stores.clock import BOOT, lease_ms
-from jumar.stores.refusals import advance_refused, claim_refused
 from jumar.stores.rows import call_row, is_plain, numbers_text, plain_call_row
 from jumar.stores.sqlite import forking, holds, keeping, moving, operators, taking
 from jumar.stores.sqlite.tables import SQL, Undo, artifact, call_change, event, run_by_id, run_by_no
@@ -127,7 +127,7 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
         },
     ).fetchone()
     if row is None:
-        return claim_refused(before, LeaseTime(BOOT, now), claim)
+        return refusals.claim_refused(before, LeaseTime(BOOT, now), claim)
     run = run_by_id(connection, claim.run_id)
     assert run is not None
     if claim.workspace is not None and claim.workspace != before.workspace:
@@ -142,7 +142,7 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Outcome:
         event(connection, run.run_no, EventKind.ROLLBACK_STARTED, claim.at, epoch=run.epoch)
     for wanted in claim.holds:
         if not holds.take(connection, run.run_no, wanted):
-            raise Undo(Refusal(Guard.HOLD, taking.in_the_way(connection, run.run_no, wanted), before))
+            raise Undo(taking.in_the_way(connection, run.run_no, wanted, before))
     for change in claim.reopens:
         call_change(connection, run.run_no, change, run.version)
         event(connection, run.run_no, EventKind.REOPENED, claim.at, change.seq, run.epoch)
@@ -171,16 +171,16 @@ def _advance(connection: sqlite3.Connection, advance: Advance) -> Outcome:
     else:
         row = _leave(connection, advance, advance.ending, now)
     if row is None:
-        return advance_refused(run_by_no(connection, advance.run_no), LeaseTime(BOOT, now), advance)
+        return refusals.advance_refused(run_by_no(connection, advance.run_no), LeaseTime(BOOT, now), advance)
     version = advance.version + 1
     run_no = advance.run_no
     gives_or_takes = advance.takes or advance.holds or advance.frees or advance.drops
     taken = taking.give_and_take(connection, advance) if gives_or_takes else ()
     if advance.intent is not None and not connection.execute(SQL["run_intent"], (advance.intent, run_no)).rowcount:
-        raise Undo(Refusal(Guard.TRANSITION, "the run is in no rollback whose intent could be replaced"))
+        raise Undo(refusals.no_intent())
     for record in advance.calls:
         if not STATE_FIRST >> record.state & 1:
-            raise Undo(Refusal(Guard.TRANSITION, f"call {record.call_id} cannot begin as {record.state.label}"))
+            raise Undo(refusals.cannot_begin(record.call_id, record.state))
         if taken and record.seq in taken:
             record = replace(record, state=CallState.AWAITING, attempt=record.attempt - 1)
         if is_plain(record):
@@ -302,8 +302,7 @@ def _nothing_open(connection: sqlite3.Connection, run_no: int, status: Status) -
     """No call is STARTED; and where the run is completed, of none is it unknown whether it happened."""
     for call_id, state in connection.execute(SQL["run_open_calls"], (run_no,)):
         if state == CallState.STARTED or status is Status.COMPLETED:
-            name = CallState(state).label
-            raise Undo(Refusal(Guard.TRANSITION, f"call {call_id} is {name}, so the run cannot become {status.label}"))
+            raise Undo(refusals.still_open(call_id, CallState(state), status))
 
 
 def _renew(connection: sqlite3.Connection, renew: Renew) -> Outcome:
