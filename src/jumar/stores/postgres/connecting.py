@@ -19,7 +19,9 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from threading import BoundedSemaphore, local
+from queue import Empty, SimpleQueue
+from threading import local
+from types import TracebackType
 from typing import Any, TypeVar
 
 import psycopg
@@ -38,6 +40,7 @@ WAIT_SECONDS = 30.0  # how long a server that is away is waited for, unless the 
 OPENING_SECONDS = 5.0  # the same at the opening of a store, where an address may just be wrong
 _MOST = 10  # connections of one store in one process
 _LONGEST_IDLE = 60.0  # seconds; the server has better uses for it, and a firewall may have forgotten it
+_OK, _IDLE, _NO_PIPELINE = ConnStatus.OK.value, TransactionStatus.IDLE.value, PipelineStatus.OFF.value
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 # Without these, a peer that vanished without a word would be waited for until the system's own two hours are over.
 _DEFAULTS = {
@@ -90,7 +93,7 @@ class Connections:
             (WAIT_SECONDS, OPENING_SECONDS) if given is None else (_seconds(given, self.where),) * 2
         )
         self._idle: list[tuple[Connection, float]] = []
-        self._places = BoundedSemaphore(_MOST)
+        self._places = _places()
         self._hurry = local()
         self._is_open = True
         forks.watch(self, Connections._forked)
@@ -99,21 +102,41 @@ class Connections:
         """Leave the parent's connections alone; see `jumar.database.forks`."""
         forks.keep(self._idle)
         self._idle = []
-        self._places = BoundedSemaphore(_MOST)
+        self._places = _places()
 
-    @contextmanager
-    def lent(self, *, wait: bool = True, patience: Patience | None = None) -> Iterator[Connection]:
-        """A connection in autocommit mode; it is given back at the end, or closed where it cannot be used again.
+    def lent(self, *, wait: bool = True, patience: Patience | None = None) -> _Loan:
+        """A connection in autocommit mode for the block; at its end it is given back, or closed where it cannot be used
+        again.
 
         With `wait=False` StoreBusy is raised where none is at hand.  Errors of the connection that is lent are left as
         they are; where none can be made, StoreUnavailable is raised.
         """
-        if not wait or self._is_hurried:
-            yield from self._at_hand()
-            return
-        with self._places:
-            connection = self._idle_one() or self._made(patience)
-            yield from self._lend(connection)
+        return _Loan(self, wait, patience)
+
+    def borrow(self, wait: bool, patience: Patience | None) -> Connection:
+        """A connection, for which one of the places is taken."""
+        may_wait = wait and not self._is_hurried
+        try:
+            self._places.get(may_wait)
+        except Empty:
+            raise self._none_at_hand() from None
+        try:
+            connection = self._idle_one()
+            if connection is not None:
+                return connection
+            if may_wait:
+                return self._made(patience)
+            raise self._none_at_hand()
+        except BaseException:
+            self._places.put(None)
+            raise
+
+    def give_back(self, connection: Connection) -> None:
+        """The borrowed connection, and with it its place."""
+        try:
+            self.give(connection)
+        finally:
+            self._places.put(None)
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
@@ -128,34 +151,8 @@ class Connections:
     def _is_hurried(self) -> bool:
         return getattr(self._hurry, "on", False)
 
-    def _at_hand(self) -> Iterator[Connection]:
-        if not self._places.acquire(blocking=False):
-            raise self._none_at_hand()
-        try:
-            connection = self._idle_one()
-            if connection is None:
-                raise self._none_at_hand()
-            yield from self._lend(connection)
-        finally:
-            self._places.release()
-
     def _none_at_hand(self) -> errors.StoreBusy:
         return errors.StoreBusy(f"no connection to {self.where} is at hand, and this thread may not wait for one")
-
-    def _lend(self, connection: Connection) -> Iterator[Connection]:
-        try:
-            yield connection
-        except psycopg.Error as error:
-            if is_lost(error):
-                close(connection)
-            raise
-        except Exception:
-            raise
-        except BaseException:
-            close(connection)  # interrupted: whatever it is in the middle of ends with it
-            raise
-        finally:
-            self._give_back(connection)
 
     def tried(self, work: Callable[[Connection], T]) -> T:
         """Do work that may be done twice; again where the connection was lost.  Errors are the store's."""
@@ -218,9 +215,6 @@ class Connections:
 
     def give(self, connection: Connection) -> None:
         """Take in a connection that came from `open_one`."""
-        self._give_back(connection)
-
-    def _give_back(self, connection: Connection) -> None:
         if not self._is_open or not is_free(connection):
             close(connection)
             return
@@ -239,6 +233,37 @@ class Connections:
                 patience.pause(error)
 
 
+class _Loan:
+    """A borrowed connection; a class, since a generator as context manager would cost a statement's tenth."""
+
+    __slots__ = ("_connection", "_owner", "_patience", "_wait")
+
+    def __init__(self, owner: Connections, wait: bool, patience: Patience | None) -> None:
+        self._owner = owner
+        self._wait = wait
+        self._patience = patience
+
+    def __enter__(self) -> Connection:
+        self._connection = self._owner.borrow(self._wait, self._patience)
+        return self._connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # One that was interrupted may be in the middle of anything.
+        if error is not None and (is_lost(error) or not isinstance(error, Exception)):
+            close(self._connection)
+        self._owner.give_back(self._connection)
+
+
+def _places() -> SimpleQueue[None]:
+    """A token for each connection there may be.  Unlike a semaphore, getting one cannot be interrupted half-way."""
+    places: SimpleQueue[None] = SimpleQueue()
+    for _ in range(_MOST):
+        places.put(None)
+    return places
+
+
 def close(connection: Connection) -> None:
     """Close a connection, whatever state it is in."""
     with suppress(psycopg.Error):
@@ -248,19 +273,16 @@ def close(connection: Connection) -> None:
 def is_free(connection: Connection) -> bool:
     """Whether nothing is under way on a connection."""
     pgconn = connection.pgconn
-    return (
-        pgconn.status == ConnStatus.OK
-        and pgconn.transaction_status == TransactionStatus.IDLE
-        and pgconn.pipeline_status == PipelineStatus.OFF
-    )
+    return pgconn.status == _OK and pgconn.transaction_status == _IDLE and pgconn.pipeline_status == _NO_PIPELINE
 
 
 def is_quiet(connection: Connection) -> bool:
     """Whether a connection is there and nothing has arrived on it unasked."""
-    if connection.pgconn.status != ConnStatus.OK:
+    pgconn = connection.pgconn
+    if pgconn.status != _OK:
         return False
     waiting = select.poll()
-    waiting.register(connection.pgconn.socket, select.POLLIN | select.POLLPRI)
+    waiting.register(pgconn.socket, select.POLLIN)
     return not waiting.poll(0)
 
 
