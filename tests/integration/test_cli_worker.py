@@ -199,7 +199,6 @@ def test_a_worker_whose_output_nobody_reads_any_more_ends(desk: Desk) -> None:
     assert "working on" in worker.stdout.readline()
     worker.stdout.close()
     (run_id,) = _begin(desk, "asks")
-    assert worker.wait(SECONDS) == 141
-    assert worker.stderr.read() == ""
+    assert (worker.wait(SECONDS), worker.stderr.read()) == (141, "")
     worker.stderr.close()
     assert desk.view(run_id)["run"]["status"] in ("WAITING", "QUEUED")

@@ -63,7 +63,8 @@ class Teller:
         try:
             self._tell(event)
         except BrokenPipeError:
-            self._stop.set()
+            if not self._stop.is_set():  # a second time it would leave at once
+                self._stop.set()
 
     def _tell(self, event: WorkerEvent) -> None:
         if self._json:
