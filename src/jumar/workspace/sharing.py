@@ -92,7 +92,7 @@ class CachedObjects(Objects):
 
     def _keep(self, rows: ObjectRows, cache: StatRows | None = None, *, on_disk: bool = True) -> None:
         self.shared.put(self._unsent(rows))
-        super()._keep(rows, cache, on_disk=on_disk)
+        super()._keep(rows, cache, on_disk=False)  # what this host loses with its power, it fetches
 
     def _unsent(self, rows: ObjectRows) -> ObjectRows:
         """What is not in the store for all that this host knows, or, where that would be much, what really is not."""
