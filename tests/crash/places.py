@@ -1,5 +1,5 @@
-"""Where the runs of the crash tests are kept: in a database file in each story's folder, or all in one PostgreSQL
-store, which is emptied for each story.
+"""Where the runs of the crash tests are kept: in a database file in each story's folder, or in a folder of files there,
+or all in one PostgreSQL store, which is emptied for each story.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from jumar.testing.postgres_clock import MovedClock, emptied
 _elsewhere: list[str] = []
 _emptied: list[str] = []  # of these stores, those that are emptied for each story
 _begun: set[Path] = set()
+_in_folders: list[None] = []
 
 
 def address_of(folder: Path) -> str:
     """The address of the store of the story in this folder."""
+    if _in_folders:
+        return f"file:{folder / 'run'}"
     return _elsewhere[-1] if _elsewhere else f"sqlite:///{folder / 'run.db'}"
 
 
@@ -33,6 +36,16 @@ def begin(folder: Path) -> None:
     if _emptied and folder not in _begun:
         _begun.add(folder)
         emptied(_emptied[-1])
+
+
+@contextmanager
+def in_folders() -> Iterator[None]:
+    """Keep the runs of each story in a store of files in its folder."""
+    _in_folders.append(None)
+    try:
+        yield
+    finally:
+        _in_folders.pop()
 
 
 @contextmanager
