@@ -8,7 +8,20 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import calls, concurrency, disk, files, importing, loops, machine, report, resuming, rollback, writes
+from benchmarks import (
+    calls,
+    concurrency,
+    disk,
+    files,
+    hot,
+    importing,
+    loops,
+    machine,
+    report,
+    resuming,
+    rollback,
+    writes,
+)
 from benchmarks.measuring import Figure
 from benchmarks.sizes import FULL, QUICK, TINY, Sizes
 
@@ -17,6 +30,7 @@ Measure = Callable[[Path, Sizes], list[Figure]]
 ROWS: dict[str, Measure] = {
     "call": calls.measure_calls,
     "call-asyncio": calls.measure_async_calls,
+    "call-hot": hot.measure_hot_calls,
     "runs-asyncio": concurrency.measure_async_runs,
     "runs-threads": concurrency.measure_threaded_runs,
     "resume": resuming.measure_resume,

@@ -26,6 +26,7 @@ ROWS = {
     "call",
     "call-insert",
     "call-asyncio",
+    "call-hot",
     "runs-asyncio",
     "runs-threads",
     "resume",

@@ -72,7 +72,7 @@ class Behind:
             )
             self._clear()
         if count:
-            self._live.ride_event(EventKind.WRITTEN_BEHIND, None, f"{count} reads, {told}", at)
+            self._live.ride_event(EventKind.WRITTEN_BEHIND, None, f"{count} read{'s' * (count > 1)}, {told}", at)
 
 
 def behind_of(live: LiveRun) -> Behind:
