@@ -17,7 +17,7 @@ from tests.crash.mutations_chaos import STORE, WORKERS
 
 SMALL = Storm(runs=24, workers=2, seconds=3.0, every=0.5, bound=60.0, drops=0.02)
 LARGE = Storm(runs=200, workers=4, seconds=50.0, every=0.6, bound=120.0, drops=0.01, restarts=2)
-BROKEN = Storm(runs=40, workers=3, seconds=8.0, every=0.3, bound=20.0, drops=0.0, restarts=0)
+BROKEN = Storm(runs=40, workers=3, seconds=9.0, every=0.4, bound=20.0, drops=0.0, restarts=0)
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,9 @@ def address(server: PostgresServer) -> Iterator[str]:
         yield address
 
 
-def terms(address: str, folder: Path, **rest: str) -> Terms:
+def terms(address: str, folder: Path, *, body: float = 0.2, mutation: str | None = None) -> Terms:
     """Short times for all."""
-    return Terms(address, str(folder), ttl=1.0, frozen=2.0, settle=1.0, body=0.1, **rest)
+    return Terms(address, str(folder), ttl=1.0, frozen=2.0, settle=1.0, body=body, mutation=mutation)
 
 
 def survived(aftermath: Aftermath) -> None:
@@ -79,7 +79,7 @@ def test_a_storm_shows_that_the_store_is_broken(
     tmp_path: Path, address: str, server: PostgresServer, name: str
 ) -> None:
     STORE[name](address)
-    aftermath = live_through(terms(address, tmp_path / "storm"), BROKEN, seed=seed(), server=server)
+    aftermath = live_through(terms(address, tmp_path / "storm", body=0.4), BROKEN, seed=seed(), server=server)
     print(aftermath)
     assert aftermath.problems, "nobody noticed"
 
@@ -89,7 +89,7 @@ def test_a_storm_shows_that_the_store_is_broken(
 def test_a_storm_shows_that_its_workers_are_broken(
     tmp_path: Path, address: str, server: PostgresServer, name: str
 ) -> None:
-    broken = terms(address, tmp_path / "storm", mutation=f"tests.crash.mutations:{name}")
+    broken = terms(address, tmp_path / "storm", body=0.4, mutation=f"tests.crash.mutations:{name}")
     aftermath = live_through(broken, BROKEN, seed=seed(), server=server)
     print(aftermath)
     assert aftermath.problems, "nobody noticed"
