@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any
 
+import psycopg
 import pytest
 
 from jumar import Harness, Run, errors
@@ -24,7 +26,7 @@ from jumar.stores.postgres.address import parse
 from jumar.testing.conformance_scene import AT, Scene, call
 from jumar.testing.postgres import PostgresServer, fresh_schema
 from jumar.testing.tcp_proxy import TcpProxy
-from tests.concurrency.postgres_beside import SECONDS, counting, cut_connections, named, port_of, through
+from tests.concurrency.postgres_beside import SECONDS, beside, counting, cut_connections, named, port_of, through
 
 
 @pytest.fixture(scope="module")
@@ -340,3 +342,30 @@ def test_a_read_whose_answer_was_lost_is_made_again(cutting: Cutting) -> None:
     cut = cutting.proxy.cut(b".run WHERE run_id", forwarded=True, times=2)
     assert cutting.store.run(run.run_id) == run
     cut.wait()
+
+
+def test_an_interrupted_write_is_called_off_and_the_store_can_be_used_on(postgres_address: str) -> None:
+    name = parse(postgres_address).schema
+    store = open_store(named(postgres_address, name))
+    scene = Scene(store)
+    run = scene.queued()
+    waits = "SELECT FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'"
+    main = get_ident()
+
+    def interrupt() -> None:
+        with psycopg.connect(parse(postgres_address).uri, autocommit=True) as looking:
+            while looking.execute(waits.encode(), (name,)).fetchone() is None:
+                pass
+        signal.pthread_kill(main, signal.SIGINT)
+
+    with psycopg.connect(parse(postgres_address).uri) as holding:
+        holding.execute(f"SELECT FROM {name}.run WHERE run_no = {run.run_no} FOR UPDATE".encode())
+        interrupting = Thread(target=interrupt)
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):
+            store.write([scene.order(run, Control.CANCEL)])
+        interrupting.join(SECONDS)
+        assert beside(postgres_address, waits, name) == [], "nothing of it waits on in the server"
+    assert scene.again(run).control is Control.NONE
+    assert isinstance(store.write([scene.order(run, Control.PAUSE)])[0], Ack)
+    store.close()

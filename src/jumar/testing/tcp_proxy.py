@@ -46,6 +46,7 @@ class TcpProxy:
         self._target = ("127.0.0.1", target_port)
         self._lock = threading.Lock()
         self._cuts: list[Cut] = []
+        self._meetings: list[tuple[bytes, Callable[[], object]]] = []
         self._links: set[_Link] = set()
         self.accepted = 0  # how many connections there have been
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -59,6 +60,11 @@ class TcpProxy:
         with self._lock:
             self._cuts.append(made)
         return made
+
+    def meet(self, containing: bytes, act: Callable[[], object]) -> None:
+        """Do something, once, before the next message that contains these bytes is handed on."""
+        with self._lock:
+            self._meetings.append((containing, act))
 
     def cut_all(self) -> None:
         """Break every connection there is."""
@@ -91,11 +97,20 @@ class TcpProxy:
                     return cut
         return None
 
+    def met(self, data: bytes) -> None:
+        """Do what was to be done before these bytes are handed on."""
+        with self._lock:
+            due = [each for each in self._meetings if each[0] in data]
+            self._meetings = [each for each in self._meetings if each not in due]
+        for _, act in due:
+            act()
+
     @property
     def longest(self) -> int:
         """How many bytes have to be kept to find what comes in two parts."""
         with self._lock:
-            return max((len(cut.containing) - 1 for cut in self._cuts), default=0)
+            wanted = [cut.containing for cut in self._cuts] + [each[0] for each in self._meetings]
+            return max((len(each) - 1 for each in wanted), default=0)
 
     def gone(self, link: _Link) -> None:
         """A link is no more."""
@@ -151,6 +166,7 @@ class _Link:
     def _to_server(self) -> None:
         tail = b""
         while data := self._client.recv(_CHUNK):
+            self._proxy.met(tail + data)
             cut = self._proxy.found(tail + data)
             if cut is not None and not cut.forwarded:
                 return self._end(cut)
