@@ -125,7 +125,8 @@ class Engine:
         A run that was `asked` for is taken out of a pause, and a failed one is recovered by the strategy, or by the one
         that its error calls for.  A rollback that somebody has begun is finished first.
 
-        A worker gives the `place` where it drives the run, and after how many crashes a run is given up.
+        One that nobody asked for is given up at `max_crashes`, or as the settings say.  A worker gives the `place`
+        where it drives the run.
         """
         owner = self.new_owner()
         before = yield from self.record_of(run_id)
@@ -138,8 +139,8 @@ class Engine:
         run = claimed.run
         if place is not None:
             place.claimed(run)
-        if max_crashes is not None and not run.control and is_given_up(run, max_crashes):
-            return (yield from self._given_up(run, owner, sent_at, max_crashes))
+        if not asked and not run.control and is_given_up(run, most := max_crashes or self.settings.max_crashes):
+            return (yield from self._given_up(run, owner, sent_at, most))
         if run.intent is not None:
             rolled, sent_at = yield from self._recovery().carried_out(
                 run, owner, sent_at, waits=agent.waits, goes_on=asked

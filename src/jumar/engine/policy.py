@@ -14,6 +14,7 @@ from jumar.core.references import KINDS
 from jumar.core.states import CallKind, Effect, ErrorClass, IdentityScope, Strategy
 from jumar.core.triggers import DEFAULTS, Triggers
 from jumar.core.uncertain import sure_of_not_happened_at
+from jumar.core.working import DEFAULT_MAX_CRASHES
 
 
 class Fingerprint(Struct, frozen=True):
@@ -36,6 +37,7 @@ class Settings(Struct, frozen=True):
     snapshot_limits: SnapshotLimits = SnapshotLimits()
     fingerprints: Mapping[str, Fingerprint] = MappingProxyType({})
     refuses_drift: bool = False
+    max_crashes: int = DEFAULT_MAX_CRASHES  # at which a run that nobody asked for is given up
     hot: bool = False  # whether reads are recorded without waiting for it
 
     @property

@@ -205,6 +205,8 @@ class Worker:
                     self._wait(self._pause())
             return self._drain()
         finally:
+            for slot in self._slots.values():  # of whoever was interrupted, or told twice
+                slot.place.leave()
             self._close_watch()
 
     def wake(self) -> None:
@@ -262,17 +264,18 @@ class Worker:
         if self._outages:
             log(INFO, NOTHING, None, "the store can be used again")
             self._outages = 0
-        for run in random.sample(runs, min(free, len(runs))):
+        for run in runs:
             self._start(run)
         return bool(runs)
 
     def _due(self, free: int) -> list[RunRecord]:
-        """Some of the first runs that are due and that can be run here."""
+        """So many of the first runs that are due and that can be run here, picked at random."""
         now = time.monotonic()
         alone = {run_id for run_id, (until, _) in self._left_alone.items() if until > now}
         most = max(_FEWEST, _SPREAD * free)
         limit = most + len(alone) + len(self._slots)
         due = self._store.due(self._engine.io.wall(), limit, list(self._agents))
+        random.shuffle(due)
         runs: list[RunRecord] = []
         for run_id in due:
             if run_id in alone or run_id in self._slots:
@@ -285,7 +288,7 @@ class Worker:
                 self._tell_once(f"runs on the files of {run.workspace} are left alone: they cannot be opened here")
                 continue
             runs.append(run)
-            if len(runs) == most:
+            if len(runs) == free:
                 break
         return runs
 

@@ -30,7 +30,7 @@ from jumar.harness.options import drift_named, durability_named, refuse_later, s
 from jumar.harness.recovering import Recovering
 from jumar.harness.results import RunResult
 from jumar.harness.twins import twin
-from jumar.stores.opening import check_address
+from jumar.stores.opening import check_address, shown_address
 
 if TYPE_CHECKING:
     from jumar.engine.working import Told
@@ -101,9 +101,9 @@ class Harness(Recovering):
             **_configured(config),
             fingerprints=self._fingerprints,
             refuses_drift=drift_named(drift),
+            max_crashes=whole("max_crashes", max_crashes, 1, 1_000_000),
             hot=durability_named(durability),
         )
-        self.max_crashes = whole("max_crashes", max_crashes, 1, 1_000_000)
         self._lock = threading.Lock()
         self._overrides: list[_Override] = []
         self._operations: Operations | None = None
@@ -111,7 +111,7 @@ class Harness(Recovering):
         forks.watch(self, Harness._forked)
 
     def __repr__(self) -> str:
-        return f"<Harness on {self.address}>"
+        return f"<Harness on {shown_address(self.address)}>"
 
     # --- Opening and closing. ---
 

@@ -92,7 +92,9 @@ def work(
         concurrency=whole("concurrency", concurrency, 1, MOST_AT_ONCE),
         poll=_given("poll", poll, zero=False),
         grace=_given("grace", grace, zero=True),
-        max_crashes=harness.max_crashes if max_crashes is None else whole("max_crashes", max_crashes, 1, MOST_CRASHES),
+        max_crashes=harness.settings.max_crashes
+        if max_crashes is None
+        else whole("max_crashes", max_crashes, 1, MOST_CRASHES),
         until_idle=until_idle,
     )
     if not harness.agents:
