@@ -1,8 +1,8 @@
 """An agent on two hosts: the tools of both, and what a process of the first host does until it is killed.
 
-Run as `hosts_app.py ADDRESS ROOT WITNESS RUN_ID`, it drives a run on the files of ROOT, or takes it over where there is
-one.  When the tool `rewrite` has written the first half of a text that has a NUL in its middle, it says "half" and
-waits until its input ends.
+Run as `hosts_app.py ADDRESS ROOT WITNESS RUN_ID stops`, it drives a run on the files of ROOT, or takes it over where
+there is one.  When the tool `rewrite` has written the first half of a text that has a NUL in its middle, it says "half"
+and waits until its input ends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jumar import Harness, Run, current_call
+from jumar import Happened, Harness, NotHappened, Run, current_call
 
 TTL = 1.0  # seconds
 HALF = "[site]\nworkers = "
@@ -39,6 +39,11 @@ def harness_on(address: str, root: Path, witness: Path, *, stops: bool = False, 
         with witness.open("a") as log:
             log.write(f"{what}\n")
         return what
+
+    @announce.probe
+    def _(what: str) -> Happened | NotHappened:
+        said = witness.read_text().splitlines() if witness.exists() else []
+        return Happened(what) if what in said else NotHappened()
 
     @made.tool(effect="read")
     def listed() -> list[str]:
@@ -73,8 +78,8 @@ def harness_on(address: str, root: Path, witness: Path, *, stops: bool = False, 
 
 
 if __name__ == "__main__":
-    _, address, root, witness, run_id = sys.argv
-    harness = harness_on(address, Path(root), Path(witness), stops=True)
+    _, address, root, witness, run_id, how = sys.argv
+    harness = harness_on(address, Path(root), Path(witness), stops=how == "stops")
     if harness.store.run(run_id) is None:
         harness.run("tune", 8, run_id=run_id)
     else:

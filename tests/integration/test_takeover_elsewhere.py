@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -18,9 +19,10 @@ import pytest
 
 from jumar import Harness, RunResult
 from jumar.core.intents import intent_of
+from jumar.core.locations import root_of as root_path
 from jumar.core.naming import uuid7
 from jumar.core.requests import Materialise
-from jumar.core.states import CallState
+from jumar.core.states import CallState, Status
 from jumar.engine.files import Files
 from jumar.engine.flows import rolling_back
 from jumar.errors import IntegrityError, LeaseLost, RunEnded, WorkspaceElsewhere
@@ -70,17 +72,21 @@ class Hosts:
         self._opened.append(made)
         return made
 
+    def process(self, host: str, run_id: str, *, stops: bool = True) -> subprocess.Popen[str]:
+        """A process on a host that drives a run; see `hosts_app`."""
+        app = Path(__file__).with_name("hosts_app.py")
+        return subprocess.Popen(
+            [sys.executable, app, self.address, self.root, self.witness, run_id, "stops" if stops else "goes on"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | self._environment(host) | {"PYTHONPATH": str(Path.cwd())},
+        )  # fmt: skip
+
     def begun_half_way(self, host: str = "old", run_id: str | None = None) -> tuple[str, subprocess.Popen[str]]:
         """A process on a host that is in the middle of the run's last write, and the run's id; the run is taken over
         there where it is given.
         """
-        identifier = run_id or uuid7(1_700_000_000_000, os.urandom(10))
-        app = Path(__file__).with_name("hosts_app.py")
-        child = subprocess.Popen(
-            [sys.executable, app, self.address, self.root, self.witness, identifier],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | self._environment(host) | {"PYTHONPATH": str(Path.cwd())},
-        )  # fmt: skip
+        identifier = run_id or new_run_id()
+        child = self.process(host, identifier)
         assert child.stdout is not None
         assert child.stdout.readline() == "half\n", child.communicate()
         return identifier, child
@@ -122,6 +128,10 @@ def hosts(tmp_path: Path, postgres_address: str, monkeypatch: pytest.MonkeyPatch
     made = Hosts(tmp_path, postgres_address, monkeypatch)
     yield made
     made.close()
+
+
+def new_run_id() -> str:
+    return uuid7(1_700_000_000_000, os.urandom(10))
 
 
 def root_of(harness: Harness, run_id: str) -> Path:
@@ -272,7 +282,7 @@ def test_files_of_a_run_on_another_host_are_not_rolled_back_from_here(hosts: Hos
         run_id = at_home.run("tune", 8).run_id
     hosts.be("new")
     harness = hosts.harness()
-    with pytest.raises(WorkspaceElsewhere, match="files are on the host old, in ") as refused:
+    with pytest.raises(WorkspaceElsewhere, match="the run's files are on the host old, in ") as refused:
         harness.rollback(run_id, to="tuned once", force=True)
     assert "jumar fork RUN --at N --workspace DIR" in refused.value.hint
     with pytest.raises(WorkspaceElsewhere):
@@ -371,3 +381,25 @@ def test_a_rollback_that_was_cut_off_is_finished_on_another_host(
     (request,) = asked
     assert (request.tree == intent.tree) == is_restored
     assert (read(root_of(harness, run_id)), hosts.said()) == (DONE, ["begun", "done"])
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", [1])
+def test_a_run_that_is_killed_again_and_again_on_two_hosts_ends_as_one_that_is_not(hosts: Hosts, seed: int) -> None:
+    seed += int(os.environ.get("JUMAR_SEED", "0"))
+    print(f"JUMAR_SEED counts from {seed}")
+    draw, run_id = random.Random(seed), new_run_id()
+    with hosts.harness() as harness:
+        for attempt in range(40):
+            host = "old" if attempt == 0 else draw.choice(["old", "new"])
+            with hosts.process(host, run_id, stops=False) as child:
+                try:
+                    child.communicate(timeout=draw.uniform(0.3, 2.5))
+                except subprocess.TimeoutExpired:
+                    child.kill()
+            run = harness.store.run(run_id)
+            if run is not None and run.status is Status.COMPLETED:
+                break
+        assert run is not None and run.status is Status.COMPLETED and run.workspace is not None
+        assert (read(Path(root_path(run.workspace))), hosts.said()) == (DONE, ["begun", "done"])
+        assert harness.doctor().findings == ()

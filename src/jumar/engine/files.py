@@ -252,7 +252,7 @@ class Files:
         """The path of a workspace; WorkspaceElsewhere where that is another host's."""
         location = located(workspace)
         if location.host != self.host:
-            raise elsewhere(location)
+            raise _elsewhere(location, are_shared=self.are_shared)
         return location.root
 
     def of(self, workspace: str) -> OpenWorkspace:
@@ -374,12 +374,13 @@ def _objects_aside(store: Path) -> Path:
     return state_folder() / f"{sha256(os.fsencode(store.resolve())).hexdigest()[:32]}{_SUFFIX}"
 
 
-def elsewhere(location: Location) -> WorkspaceElsewhere:
+def _elsewhere(location: Location, *, are_shared: bool) -> WorkspaceElsewhere:
     """The error for files that are on another host."""
+    resume = "or resume the run here (`jumar resume RUN`), which makes its files anew on this host; "
     return WorkspaceElsewhere(
-        f"its files are on the host {location.host or 'that the store was copied from'}, in {location.root}",
-        hint="Do it there; or resume the run here (`jumar resume RUN`), which makes its files anew on this host; or "
-        "make a new run of it here: `jumar fork RUN --at N --workspace DIR`.",
+        f"the run's files are on the host {location.host or 'that the store was copied from'}, in {location.root}",
+        hint=f"Do it there; {resume if are_shared else ''}or make a new run of it here: "
+        "`jumar fork RUN --at N --workspace DIR`.",
     )
 
 
