@@ -12,6 +12,7 @@ from jumar.core.changes import Claim
 from jumar.core.phases import CLAIMABLE
 from jumar.core.states import mask
 from jumar.stores.opening import open_store
+from tests.integration.cli_desk import Desk
 from tests.integration.cli_helpers import Site
 
 FIRST, SECOND = "sqlite:///runs.db", "file:copy"
@@ -89,3 +90,14 @@ def test_a_store_that_is_not_there_is_not_made(site: Site) -> None:
     assert "there is no store at sqlite:///no.db" in done.err
     assert not (site.folder / "no.db").exists()
     assert not (site.folder / "copy").exists()
+
+
+def test_who_answers_a_run_that_has_moved_is_told_where_it_asks(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    run_id = desk.begin("settles")
+    asked = desk.view(run_id)["waiting_on"][0]["call_id"]
+    desk.here("store", "copy", FIRST, SECOND)
+    done = desk.here("approve", run_id, asked, "--store", FIRST)
+    assert (done.code, f"moved away: file:{desk.folder}/copy" in done.err) == (2, True), done.err
+    assert desk.here("requests", "--store", FIRST, "--json").json == []
+    assert [each["run_id"] for each in desk.here("requests", "--store", SECOND, "--json").json] == [run_id]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jumar.cli.asked import commands_for
+from jumar.cli.notes import goes_on_elsewhere
 from jumar.cli.options import Options
 from jumar.cli.reading import open_requests
 from jumar.cli.words import json_of
@@ -46,6 +47,11 @@ def requested(harness: Harness, options: Options, run_id: str, call: str, *kinds
             f"{asked.call_id} asks {_ASKS[asked.kind]}, not {_ASKS[kinds[0]]}", hint=f"Answer it: {commands}."
         )
     assert view is not None
+    if goes_on_elsewhere(view.run):
+        raise RequestNotFound(
+            f"run {short} asks nothing here ({view.run.error_type}: {view.run.error_message})",
+            hint="Answer it in the store that has it (--store).",
+        )
     last = next((answer for answer in reversed(view.answers) if answer.call_id in names), None)
     if last is not None:
         raise RequestNotFound(

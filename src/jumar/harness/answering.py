@@ -17,6 +17,7 @@ from jumar.core.changes import Ack, Answer, Guard, Refusal
 from jumar.core.codec import TypedCodec, codec_for
 from jumar.core.leaving import settled_by
 from jumar.core.limits import MAX_LABEL, check_size
+from jumar.core.moving import elsewhere, is_elsewhere
 from jumar.core.naming import is_storable, meant, storable
 from jumar.core.open_requests import is_open
 from jumar.core.questions import misfit
@@ -126,6 +127,8 @@ class Answering:
     def _not_asked(
         self, call_id: str, kinds: tuple[RequestKind, ...], found: list[RequestRecord], others: list[RequestRecord]
     ) -> RequestNotFound:
+        if is_elsewhere(self._run):
+            return RequestNotFound(f"{elsewhere(self._run)}, and asks there")
         if others:
             other = others[0].kind
             command = _ANSWERED_BY[other].replace("RUN", self._run.run_id).replace("CALL", others[0].call_id)

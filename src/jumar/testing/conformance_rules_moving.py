@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from jumar.core.changes import ARRIVING, MOVED, Ack, Arrive, Depart, Guard, Hold
+from jumar.core.changes import ARRIVING, MOVED, Ack, Adopt, Arrive, Depart, Guard, Hold
 from jumar.core.phases import FINAL
 from jumar.core.records import (
     Artifact,
@@ -123,6 +123,16 @@ def departed(run: RunRows, depart: Depart, now: LeaseTime, taken: Taken) -> Ack:
 def _is_as_seen(run: RunRecord, change: Arrive | Depart) -> bool:
     seen = (change.epoch, change.version, change.answers, change.control)
     return (run.epoch, run.version, run.answers, run.control) == seen
+
+
+def was_moved_by(run: RunRecord, change: Adopt | Arrive | Depart) -> bool:
+    """Whether the run stands as one of these changes leaves it."""
+    if isinstance(change, Adopt):
+        return run == replace(change.export.run, run_no=run.run_no)
+    if isinstance(change, Depart):
+        return run.error_type == MOVED and run.error_message == change.message
+    epoch = change.epoch if change.status in FINAL else change.epoch + 1
+    return (run.status, run.error_type, run.epoch) == (change.status, change.error_type, epoch)
 
 
 def exported(run: RunRows, taken: Taken) -> RunExport:

@@ -11,7 +11,6 @@ import pytest
 from jumar.core.store import Store
 from jumar.testing.conformance_scene import Scene
 
-
 SECOND_FOLDER = "other"  # in a test's folder: where the second store of a test of two stores lives
 
 

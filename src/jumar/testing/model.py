@@ -53,7 +53,6 @@ from jumar.core.records import (
 from jumar.core.states import CallKind, CallState, Control, IdentityScope, RequestKind, Status
 from jumar.core.store import Finding, Inspection, RunFilter, Watch
 from jumar.errors import IntegrityError, StoreError, StoreUnavailable
-from jumar.stores.landed import moved
 from jumar.stores.watching import Watching
 from jumar.testing.conformance_rules import (
     RunRows,
@@ -65,7 +64,7 @@ from jumar.testing.conformance_rules import (
     was_created_by,
 )
 from jumar.testing.conformance_rules_forking import forked, was_forked_by
-from jumar.testing.conformance_rules_moving import adopted, arrived, departed, exported
+from jumar.testing.conformance_rules_moving import adopted, arrived, departed, exported, was_moved_by
 from jumar.testing.conformance_rules_operators import answered, ordered
 from jumar.testing.conformance_rules_taking import Refused, Taken, overlapping
 
@@ -201,7 +200,7 @@ class ModelStore:
             return Ack(number, change.version + 1, 0) if ours else None
         if isinstance(change, (Adopt, Arrive, Depart)):
             run = self._called(change.export.run.run_id if isinstance(change, Adopt) else change.run_id)
-            return moved(None if run is None else run.record, change)
+            return run.ack() if run is not None and was_moved_by(run.record, change) else None
         run = self._find(change)
         if run is None:
             return None if isinstance(change, Claim) else Refusal(Guard.NOT_FOUND, "there is no such run")
