@@ -17,11 +17,11 @@ import pytest
 
 from jumar.core.changes import Ack, Advance, Change, Guard, Refusal, Renew
 from jumar.core.records import RunRecord
-from jumar.core.states import CallState, Control, Status
+from jumar.core.states import CallState, Control, Phase, Status
 from jumar.core.store import Store
 from jumar.stores.postgres import writes
 from jumar.stores.postgres.store import PostgresStore
-from jumar.testing.conformance_scene import LONG, Scene, answering, call
+from jumar.testing.conformance_scene import LONG, Scene, answering, call, changed
 from tests.concurrency.postgres_scene import held, meanwhile
 from tests.conformance import one_schema
 
@@ -96,6 +96,90 @@ def test_versions_of_one_run_follow_each_other_in_one_batch(scene: Scene) -> Non
     batch = [scene.advance(run, version=version, calls=(call(version + 1),)) for version in range(20)]
     assert scene.store.write(batch) == [Ack(run.run_no, version + 1, 1) for version in range(20)]
     assert [each.started_version for each in scene.store.calls(run.run_no)] == list(range(1, 21))
+
+
+ODD = (
+    "",
+    " ",
+    "NULL",
+    "null",
+    '"',
+    "\\",
+    '\\"',
+    "a,b",
+    "{}",
+    "{a,{b}}",
+    "%s",
+    "{schema}",
+    "\n\t\r",
+    "déjà \U0001f9d7",
+    "'; --",
+)
+
+
+def test_what_goes_together_is_written_as_if_it_had_gone_alone(scene: Scene) -> None:
+    """Plain calls of different runs are sent as columns, in which any text and any bytes may stand."""
+    records = [
+        call(1, call_id=f"scan.{text}", branch=text, step=text, tool=text, args=text.encode(), result=bytes(range(at)))
+        for at, text in enumerate(ODD)
+    ]
+    alone, together = ([scene.running(owner=text) for text in ODD] for _ in range(2))
+    given = list(zip(records, alone, together, strict=True))
+    for record, run, _ in given:
+        assert scene.ack(scene.advance(run, step=record.seq + 1, calls=(record,))) == Ack(run.run_no, 1, 1)
+    batch = [scene.advance(run, step=record.seq + 1, calls=(record,)) for record, _, run in given]
+    assert scene.store.write(batch) == [Ack(run.run_no, 1, 1) for run in together]
+    for record, lone, run in given:
+        assert scene.store.calls(run.run_no) == scene.store.calls(lone.run_no)
+        assert scene.store.calls(run.run_no)[0].result == record.result
+        kept, left = scene.again(run), scene.again(lone)
+        assert (kept.version, kept.step, kept.phase, kept.updated_at) == (1, 2, left.phase, left.updated_at)
+
+
+def test_each_of_those_that_go_together_meets_its_own_guard(scene: Scene) -> None:
+    good, last = scene.running(), scene.running()
+    ahead, gone, ended = scene.running(), scene.abandoned(), scene.ended(Status.COMPLETED)
+    taken = scene.running()
+    scene.ack(scene.leave(taken, Status.QUEUED))
+    scene.claimed(scene.claim(taken))
+    deciding = scene.running(phase=Phase.READY_TO_DECIDE)
+    batch = [
+        scene.advance(good, calls=(call(1),)),
+        scene.advance(ahead, version=3, calls=(call(1),)),
+        scene.advance(gone, calls=(call(1),)),
+        scene.advance(ended, owner="ann", version=1, calls=(call(1),)),
+        scene.advance(taken, calls=(call(1),)),
+        scene.advance(good, run_no=0, calls=(call(1),)),
+        scene.advance(deciding, phase=Phase.VERIFYING, calls=(call(1),)),
+        scene.advance(last, calls=(call(1),)),
+    ]
+    outcomes = scene.store.write(batch)
+    assert (outcomes[0], outcomes[-1]) == (Ack(good.run_no, 1, 1), Ack(last.run_no, 1, 1))
+    for change, outcome in list(zip(batch, outcomes, strict=True))[1:-1]:
+        assert isinstance(outcome, Refusal)
+        assert outcome == scene.write(change)
+    guards = [outcome.guard for outcome in outcomes if isinstance(outcome, Refusal)]
+    assert guards == [Guard.VERSION, Guard.LEASE, Guard.ENDED, Guard.LEASE, Guard.NOT_FOUND, Guard.TRANSITION]
+    assert [len(scene.store.calls(each.run_no)) for each in (good, ahead, gone, ended, taken, deciding, last)] == [
+        *(1, 0, 0, 0, 0, 0, 1)
+    ]
+
+
+def test_plain_calls_and_others_of_the_same_runs_keep_their_order_in_a_batch(scene: Scene) -> None:
+    one, other = scene.running(), scene.running()
+    batch = [
+        scene.advance(one, calls=(call(1),)),
+        scene.advance(other, calls=(call(1),)),
+        scene.advance(one, version=1, calls=(call(2, CallState.STARTED),)),
+        scene.advance(other, version=1, calls=(call(2),)),
+        scene.advance(one, version=2, changes=(changed(2, CallState.SUCCEEDED, result=b"1"),)),
+        scene.advance(one, version=3, calls=(call(3),)),
+        scene.advance(other, version=2, calls=(call(3),)),
+        scene.advance(other, version=3, calls=(call(4),)),
+    ]
+    assert all(isinstance(outcome, Ack) for outcome in scene.store.write(batch))
+    assert [each.started_version for each in scene.store.calls(one.run_no)] == [1, 2, 4]
+    assert [each.started_version for each in scene.store.calls(other.run_no)] == [1, 2, 3, 4]
 
 
 def test_two_transactions_over_the_same_two_runs_never_wait_for_each_other(scene: Scene, undisturbed: None) -> None:

@@ -3,6 +3,9 @@
 -- name: advance_plain
 SELECT {schema}.advance_plain(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s);
 
+-- name: advance_many
+SELECT {schema}.advance_many(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s);
+
 -- name: advance
 SELECT {schema}.advance(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s);
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 import psycopg
 
-from jumar.core.call_states import STATE_FIRST
 from jumar.core.changes import (
     Ack,
     Adopt,
@@ -34,16 +33,16 @@ from jumar.core.changes import (
     Refusal,
     Renew,
 )
-from jumar.core.phases import FINAL, PHASE_BEFORE
-from jumar.core.records import CallRecord, LeaseTime, RunRecord
+from jumar.core.phases import FINAL
+from jumar.core.records import LeaseTime, RunRecord
 from jumar.core.states import EventKind, mask
 from jumar.stores import refusals
 from jumar.stores.clock import lease_ms
 from jumar.stores.packing import pack
 from jumar.stores.postgres import moving, raised
 from jumar.stores.postgres.documents import answer_rest, claim_rest, jsonb, keys, rest_of, workspaces
+from jumar.stores.postgres.plain import columns, grouped, guards, is_plain_advance, values
 from jumar.stores.postgres.run_rows import run_of
-from jumar.stores.rows import Row, is_plain, plain_call_row
 
 Connection: TypeAlias = psycopg.Connection[Any]
 Statements: TypeAlias = Mapping[str, str]
@@ -87,12 +86,16 @@ def apply_batch(
         return [_again(lambda: moving.adopt(connection, sql, adoption))]
     if len(changes) == 1:
         return [_alone(connection, sql, changes[0], learn)]
-    calls = [call_for(change) for change in changes]
+    groups = grouped(changes)
+    calls = [Call("advance_many", columns(group)) if isinstance(group, list) else call_for(group) for group in groups]
     sent = lease_ms()
     replies = _again(lambda: _pipelined(connection, sql, [_locks(changes), *calls]))[1:]
-    if learn is not None and replies:
-        learn(_decode(replies[-1])[0], sent)
-    return [outcome(change, reply) for change, reply in zip(changes, replies, strict=True)]
+    told: list[Any] = []
+    for group, reply in zip(groups, map(_decode, replies), strict=True):
+        told += reply if isinstance(group, list) else [reply]
+    if learn is not None and told:
+        learn(told[-1][0], sent)
+    return [_outcome(change, each) for change, each in zip(changes, told, strict=True)]
 
 
 def _alone(connection: Connection, sql: Statements, change: Change, learn: Learn | None) -> Outcome:
@@ -108,9 +111,10 @@ def _alone(connection: Connection, sql: Statements, change: Change, learn: Learn
         if refusal is None:
             raise
         return refusal
+    told = _decode(reply)
     if learn is not None:
-        learn(_decode(reply)[0], sent)
-    return outcome(change, reply)
+        learn(told[0], sent)
+    return _outcome(change, told)
 
 
 def _again(transaction: Callable[[], Any]) -> Any:
@@ -195,46 +199,11 @@ def call_for(change: Change) -> Call:
 
 
 def _advance(change: Advance) -> Call:
-    phase = change.phase
-    guards = (
-        change.run_no,
-        change.owner,
-        change.epoch,
-        change.version,
-        phase.value,
-        change.step,
-        change.ttl_ms,
-        change.at,
-        PHASE_BEFORE[change.through[0] if change.through else phase],
-    )
-    if _is_plain(change):
-        return Call("advance_plain", guards + tuple(_plain_row(change.calls[0], 0)))
+    if is_plain_advance(change):
+        return Call("advance_plain", values(change))
     rest, blobs = rest_of(change)
     name = "advance" if "gives" in rest or "ending" in rest else "advance_alone"
-    return Call(name, (*guards, change.control, change.answers, jsonb(rest), blobs))
-
-
-def _is_plain(change: Advance) -> bool:
-    """Whether it records one call that ended with a result in its row, and nothing else, as most advances do."""
-    return (
-        len(change.calls) == 1
-        and is_plain(change.calls[0])
-        and bool(STATE_FIRST >> change.calls[0].state & 1)
-        and not (change.changes or change.artifacts or change.requests or change.events or change.withdraws)
-        and not (change.takes or change.holds or change.frees or change.drops)
-        and change.before is None
-        and change.after is None
-        and change.ending is None
-        and change.intent is None
-        and change.head is None
-        and not change.settles
-    )
-
-
-def _plain_row(record: CallRecord, version: int) -> Row:
-    """The values of the call's row, without the run's number and without the versions, which the function knows."""
-    row = plain_call_row(0, record, version)
-    return (*row[1:18], row[20])
+    return Call(name, (*guards(change), change.control, change.answers, jsonb(rest), blobs))
 
 
 def _create(new: Create) -> Call:
@@ -274,7 +243,10 @@ def _fork(change: Fork) -> Call:
 
 def outcome(change: Change, reply: str) -> Outcome:
     """What the database's answer to a change means."""
-    told = _decode(reply)
+    return _outcome(change, _decode(reply))
+
+
+def _outcome(change: Change, told: list[Any]) -> Outcome:
     if isinstance(told[1], str):  # the boot: a guard refused
         return _refusal(change, LeaseTime(bytes.fromhex(told[1]), told[0]), *map(run_of, told[2:]))
     if isinstance(change, Advance):

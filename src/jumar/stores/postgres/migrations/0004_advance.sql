@@ -220,3 +220,59 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'JM004', MESSAGE = json_build_array(_call_id, _state, _status)::text;
     END IF;
 END $$;
+
+-- Many advances as advance_plain's, each of another run, in a transaction that has locked all of these: so the clock can be read
+-- once.  Every argument is a column; digest, arguments and result of each lie one after the other in _data, and the lengths say
+-- where.  Answers a JSON array of what advance_plain would have answered for each, in order.
+CREATE FUNCTION {schema}.advance_many(
+    _run_no bigint[], _owner text[], _epoch integer[], _version integer[], _phase integer[], _step integer[], _ttl bigint[],
+    _at bigint[], _phase_before integer[], _seq integer[], _call_id text[], _branch text[], _call_step text[], _ordinal integer[],
+    _kind integer[], _tool text[], _effect integer[], _state integer[], _attempt integer[], _call_epoch integer[],
+    _generation integer[], _started_at bigint[], _ended_at bigint[], _checksum bigint[], _start integer[], _digest integer[],
+    _args integer[], _result integer[], _data bytea) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    _now bigint := {schema}.lease_ms();
+    _boot bytea := {schema}.lease_boot();
+    _replies text;
+BEGIN
+    WITH given AS MATERIALIZED (
+        SELECT * FROM unnest(
+            _run_no, _owner, _epoch, _version, _phase, _step, _ttl, _at, _phase_before, _seq, _call_id, _branch, _call_step,
+            _ordinal, _kind, _tool, _effect, _state, _attempt, _call_epoch, _generation, _started_at, _ended_at, _checksum,
+            _start, _digest, _args, _result)
+        WITH ORDINALITY AS given (
+            run_no, owner, epoch, version, phase, step, ttl, at, phase_before, seq, call_id, branch, call_step, ordinal, kind,
+            tool, effect, state, attempt, call_epoch, generation, started_at, ended_at, checksum, start, digest, args, result,
+            place)
+    ), gone_on AS (
+        UPDATE {schema}.run AS run
+        SET version = run.version + 1, phase = given.phase, step = given.step, lease_until = _now + given.ttl,
+            updated_at = given.at
+        FROM given
+        WHERE run.run_no = given.run_no AND run.owner = given.owner AND run.epoch = given.epoch AND run.version = given.version
+          AND run.lease_until > _now AND run.status = 1 AND run.boot = _boot AND (1 << run.phase) & given.phase_before <> 0
+        RETURNING run.run_no, run.control, run.answers
+    ), added AS (
+        INSERT INTO {schema}.call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch,
+                                   generation, args_digest, args, result, started_at, ended_at, started_version, ended_version,
+                                   checksum)
+        SELECT run_no, seq, call_id, branch, call_step, ordinal, kind, tool, effect, state, attempt, call_epoch, generation,
+               substring(_data FROM start FOR digest), substring(_data FROM start + digest FOR args),
+               substring(_data FROM start + digest + args FOR result), started_at, ended_at, version + 1, version + 1, checksum
+        FROM given JOIN gone_on USING (run_no)
+    )
+    SELECT '[' || string_agg(CASE WHEN gone_on.run_no IS NULL THEN 'null'
+                                  ELSE '[' || _now || ',' || control || ',' || answers || ',[]]' END, ',' ORDER BY place) || ']'
+    INTO _replies
+    FROM given LEFT JOIN gone_on USING (run_no);
+    IF position('null' IN _replies) > 0 THEN
+        SELECT json_agg(CASE WHEN json_typeof(replies.said) <> 'null' THEN replies.said
+                             ELSE {schema}.refused(_now, run)::json END ORDER BY place)::text
+        INTO _replies
+        FROM unnest(_run_no) WITH ORDINALITY AS given (run_no, place)
+        JOIN json_array_elements(_replies::json) WITH ORDINALITY AS replies (said, place) USING (place)
+        LEFT JOIN {schema}.run AS run ON run.run_no = given.run_no;
+    END IF;
+    RETURN _replies;
+END $$;
