@@ -17,9 +17,11 @@ from benchmarks import (
     importing,
     loops,
     machine,
+    postgres,
     report,
     resuming,
     rollback,
+    workers,
     writes,
 )
 from benchmarks.measuring import Figure
@@ -43,6 +45,10 @@ ROWS: dict[str, Measure] = {
     "import": importing.measure_import,
     "files": files.measure_files,
     "rollback-1000": rollback.measure_rollback,
+    "postgres-call": postgres.measure_calls,
+    "postgres-runs": postgres.measure_runs,
+    "workers": workers.measure_workers,
+    "takeover": workers.measure_takeovers,
 }
 
 

@@ -26,14 +26,14 @@ from jumar.core.records import Artifact, CallRecord
 from jumar.core.states import CallKind, CallState, Effect, EventKind, Phase, Status, mask
 from jumar.stores.clock import BOOT, lease_ms, wall_ms
 from jumar.stores.packing import pack
-from jumar.stores.sqlite.connection import connect
 from jumar.stores.rows import plain_call_row
+from jumar.stores.sqlite.connection import connect
 from jumar.stores.sqlite.store import SQLiteStore
 from jumar.stores.sqlite.tables import SQL
 
 RESULT = "The pump in hall 4 reported 71.3 degrees; the valve was open, the log shows no alarm. " * 12
 RESULT = RESULT[:1022]  # 1 KiB as JSON, with its quotes
-_DATA = codec_for(str).encode(RESULT)
+DATA = codec_for(str).encode(RESULT)
 OWNER = "a-host-name/12345/0123abcd/1"
 YEAR_MS = 365 * 24 * 3600 * 1000
 _INPUT = codec_for(int).encode(0)
@@ -56,7 +56,7 @@ class Inserts:
 
     def work(self, count: int) -> None:
         """Commit so many rows."""
-        connection, data = self._connection, _DATA
+        connection, data = self._connection, DATA
         for _ in range(count):
             connection.execute("INSERT INTO record (data) VALUES (?)", (data,))
             connection.commit()
@@ -198,7 +198,7 @@ def _record(number: int, wall: int) -> CallRecord:
         0,
         args_digest,
         args,
-        result=_DATA,
+        result=DATA,
         started_at=wall,
         ended_at=wall,
     )

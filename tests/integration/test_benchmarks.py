@@ -40,6 +40,16 @@ ROWS = {
     "import",
     "files",
     "rollback-1000",
+    "postgres-call",
+    "postgres-call-asyncio",
+    "postgres-runs-threads",
+    "postgres-runs-asyncio",
+    "workers-1",
+    "workers-2",
+    "workers-3",
+    "workers-4",
+    "takeover-p50",
+    "takeover-p99",
 }
 CLOCKS = {"started_at", "ended_at"}
 

@@ -57,12 +57,20 @@ class PostgresServer:
     """One server.  `address` is a superuser's over TCP, `socket_address` over the unix socket; neither has a password
     or a schema: see `fresh_schema`.
 
+    Its folder is made `within` another one, or where temporary files go; whoever it runs as must reach that.
     Without `fsync` what was committed outlives the server (an "immediate" stop) but not the machine.
     """
 
-    def __init__(self, *, fsync: bool = False, max_connections: int = 200, settings: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        *,
+        fsync: bool = False,
+        max_connections: int = 200,
+        settings: Mapping[str, str] = {},
+        within: Path | None = None,
+    ) -> None:
         self._owner = os.getpid()
-        self._folder = Path(tempfile.mkdtemp(prefix="jumar-postgres-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="jumar-postgres-", dir=within))
         self._watcher = _watch(self._folder)
         self._user = _NOBODY if os.geteuid() == 0 else None
         self._programs = _programs(self._folder, self._user)
