@@ -177,7 +177,6 @@ def test_the_loop_turns_while_an_async_agent_is_held_up_by_a_locked_database(tmp
         await run.value("begun", 1)
         other = sqlite3.connect(tmp_path / "runs.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        turns = 0
 
         async def read_all() -> int:
             return sum([await run.call(look.using(key=str(number)), number) for number in range(1000)])
@@ -186,14 +185,14 @@ def test_the_loop_turns_while_an_async_agent_is_held_up_by_a_locked_database(tmp
         while harness.stats().store.pending <= 256:
             assert not reading.done()
             await asyncio.sleep(0)
-        for turns in range(1000):  # held up it is, and the loop turns
+        for _ in range(1000):  # held up it is, and the loop turns
             await asyncio.sleep(0)
         assert harness.stats().store.pending == 257
         assert not reading.done()
         other.execute("ROLLBACK")
         other.close()
-        return turns + await reading
+        return await reading
 
     with harness:
-        assert harness.run(agent, "x").output == 999 + sum(range(1000))
+        assert harness.run(agent, "x").output == sum(range(1000))
         assert harness.stats().store.waited_ms > 0

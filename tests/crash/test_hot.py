@@ -204,6 +204,15 @@ class Broken:
             self.real_hot(queue, *each)
 
 
+def method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as one that a class gives its instances to."""
+
+    def called(*args: Any) -> Any:
+        return function(*args)
+
+    return called
+
+
 def caught(check: Callable[[], None]) -> BaseException | None:
     try:
         check()
@@ -217,9 +226,9 @@ def test_an_effect_that_is_committed_before_the_hot_read_it_depends_on_is_caught
 ) -> None:
     broken = Broken()
     with (
-        patch.object(CommitQueue, "submit_hot", lambda *args: broken.submit_hot(*args)),
-        patch.object(CommitQueue, "submit", lambda *args: broken.submit(*args)),
-        patch.object(CommitQueue, "flush", lambda *args: broken.flush(*args)),
+        patch.object(CommitQueue, "submit_hot", method(broken.submit_hot)),
+        patch.object(CommitQueue, "submit", method(broken.submit)),
+        patch.object(CommitQueue, "flush", method(broken.flush)),
         tempfile.TemporaryDirectory(dir=folder) as inside,
     ):
         found = [

@@ -1,20 +1,17 @@
-"""Hot changes: queued and answered at once, committed in order by whoever leads next or by the queue's writer, held
-back where the store cannot take them, and bounded.
+"""Hot changes: queued and answered at once, committed in order by whoever leads next or by the queue's writer, and held
+back where the store cannot take them.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jumar.core.changes import Ack, Advance, Guard, Outcome, Refusal, Renew
-from jumar.core.records import RunRecord
-from jumar.core.requests import Lane, Written
+from jumar.core.changes import Guard, Refusal, Renew
 from jumar.core.store import CommitUnknown
 from jumar.errors import StoreBusy, StoreFull, StoreUnavailable
 from jumar.stores import behind
@@ -22,8 +19,7 @@ from jumar.stores.commits import CommitQueue
 from jumar.stores.opening import open_store
 from jumar.testing.conformance_scene import LONG, Scene, call, named
 from tests.conformance.wrapping import Watched
-
-SOON = 60.0
+from tests.unit.hot_scene import SOON, Failing, Held, Hot, in_thread, locked, until
 
 
 @pytest.fixture(autouse=True)
@@ -52,112 +48,6 @@ def queue(store: Watched) -> Iterator[CommitQueue]:
     yield queue
     store.before = None
     queue.close()
-
-
-class Hot:
-    """A run whose advances are hot, and what was told of them."""
-
-    def __init__(self, queue: CommitQueue, scene: Scene, run: RunRecord | None = None, *, trusted: bool = True) -> None:
-        self.queue, self.scene = queue, scene
-        self.run = scene.running() if run is None else run
-        self.is_trusted = trusted
-        self.lane = Lane(self.run.version, lambda: self.is_trusted)
-        self.told: list[Outcome | Exception] = []
-        self.times: list[Written] = []
-        self.tells = threading.Condition()
-
-    def next(self, **fields: Any) -> Advance:
-        return self.scene.advance(self.run, calls=(call(self.lane.version + 1),), **fields)
-
-    def write(self, change: Advance | None = None) -> Outcome:
-        return self.queue.submit_hot(change or self.next(), self.lane, self.tell)
-
-    def tell(self, outcome: Outcome | Exception, written: Written) -> None:
-        with self.tells:
-            self.told.append(outcome)
-            self.times.append(written)
-            self.tells.notify_all()
-
-    def told_of(self, count: int) -> list[Outcome | Exception]:
-        """What was told, once it is so much."""
-        with self.tells:
-            assert self.tells.wait_for(lambda: len(self.told) >= count, SOON)
-            return list(self.told)
-
-    def ack(self, version: int) -> Ack:
-        return Ack(self.run.run_no, version, 1)
-
-    def version(self) -> int:
-        return self.scene.again(self.run).version
-
-
-class Held:
-    """Holds every write until it is let go."""
-
-    def __init__(self, store: Watched) -> None:
-        self.reached, self.go = threading.Event(), threading.Event()
-        store.before = self
-
-    def __call__(self, changes: Any, wait: bool) -> None:
-        self.reached.set()
-        assert self.go.wait(SOON)
-
-
-class Failing:
-    """The store takes nothing of what `of` says, until it is mended; it says when it was asked so often."""
-
-    def __init__(self, store: Watched, error: Callable[[], Exception], of: RunRecord | None = None) -> None:
-        self.error, self.of = error, of
-        self.is_mended = False
-        self.asked = 0
-        self.asks = threading.Condition()
-        store.before = self
-
-    def __call__(self, changes: Any, wait: bool) -> None:
-        if self.is_mended or (self.of is not None and all(each.run_no != self.of.run_no for each in changes)):
-            return
-        with self.asks:
-            self.asked += 1
-            self.asks.notify_all()
-        raise self.error()
-
-    def failed(self, times: int) -> None:
-        """Go on once it has failed so often."""
-        with self.asks:
-            assert self.asks.wait_for(lambda: self.asked >= times, SOON)
-
-
-def locked() -> Exception:
-    return StoreBusy("others kept it locked")
-
-
-def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Do it in a thread; answers what asks for its end."""
-    came: list[Any] = []
-
-    def run() -> None:
-        try:
-            came.append(work())
-        except BaseException as error:
-            came.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-
-    def ended() -> Any:
-        thread.join(SOON)
-        assert not thread.is_alive(), "a thread hangs"
-        return came[0]
-
-    return ended
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """For what gives no signal: look until it is so."""
-    give_up = time.monotonic() + SOON
-    while not holds():
-        assert time.monotonic() < give_up
-        time.sleep(0.001)
 
 
 # --- Order. ---
@@ -417,152 +307,3 @@ def test_a_hot_change_that_no_store_could_take_is_told_and_nothing_after_it_land
     assert isinstance(stale, Refusal) and stale.guard is Guard.VERSION
     assert hot.version() == 1
     assert other.told_of(1) == [other.ack(1)]
-
-
-# --- Bounds. ---
-
-
-def test_twenty_thousand_hot_changes_against_a_stalled_store_stay_within_the_bound(
-    store: Watched, scene: Scene, queue: CommitQueue
-) -> None:
-    threads, each = 4, 5000
-    runs = [Hot(queue, scene) for _ in range(threads)]
-    most = [0]
-    held = Held(store)
-
-    def work(hot: Hot) -> None:
-        for number in range(1, each + 1):
-            assert hot.write() == hot.ack(number)
-            most[0] = max(most[0], len(queue._pending), queue.stats().pending)
-
-    works = [in_thread(lambda hot=hot: work(hot)) for hot in runs]
-    until(lambda: queue.stats().pending >= behind.MOST_HOT + threads)
-    stalled = queue.stats()
-    assert stalled.hot_ms.count <= behind.MOST_HOT + threads, "the runs are held up"
-    held.go.set()
-    assert [ended() for ended in works] == [None] * threads
-    assert most[0] <= behind.MOST_HOT + threads
-    for hot in runs:
-        assert len(hot.told_of(each)) == each
-        assert hot.version() == each
-    stats = queue.stats()
-    assert (stats.writes, stats.pending, stats.retried, stats.lost) == (threads * each, 0, 0, 0)
-    assert stats.waited_ms > 0
-    assert stats.commits < stats.writes / 4
-
-
-def test_large_hot_changes_are_bounded_by_their_bytes(store: Watched, scene: Scene, queue: CommitQueue) -> None:
-    held, hot = Held(store), Hot(queue, scene)
-    large = [named(bytes([number]) * (1 << 20)) for number in range(12)]
-
-    def work() -> None:
-        for artifact in large:
-            hot.write(hot.next(artifacts=(artifact,)))
-
-    ended = in_thread(work)
-    until(lambda: hot.lane.version == 9)
-    assert queue.stats().hot_ms.count == 8
-    held.go.set()
-    assert ended() is None
-    assert len(hot.told_of(12)) == 12
-
-
-def test_where_no_thread_can_be_started_a_hot_change_is_waited_for(
-    store: Watched, scene: Scene, queue: CommitQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class NoThread(threading.Thread):
-        def start(self) -> None:
-            raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(behind, "Thread", NoThread)
-    hot = Hot(queue, scene)
-    for number in (1, 2, 3):
-        assert hot.write() == hot.ack(number)
-        assert hot.version() == number
-    Failing(store, locked)
-    with pytest.raises(StoreBusy):
-        hot.write()
-
-
-def test_the_writer_ends_when_nothing_comes_and_begins_again(
-    store: Watched, scene: Scene, queue: CommitQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(behind, "_IDLE_SECONDS", 0.01)
-    hot = Hot(queue, scene)
-    for number in (1, 2, 3):
-        hot.write()
-        assert hot.told_of(number)[-1] == hot.ack(number)
-        writer = queue._writer
-        if writer is not None:
-            writer.join(SOON)
-            assert not writer.is_alive()
-    assert hot.version() == 3
-
-
-# --- The end, and what is told. ---
-
-
-def test_closing_makes_what_is_hot_good(store: Watched, scene: Scene) -> None:
-    queue = CommitQueue(store)
-    hot, failing = Hot(queue, scene), Failing(store, locked)
-    for _ in range(5):
-        hot.write()
-    failing.failed(1)
-    failing.is_mended = True
-    queue.close()
-    assert hot.version() == len(hot.told) == 5
-    until(lambda: queue._writer is None)
-
-
-def test_what_cannot_be_made_at_the_end_is_told_and_counted(store: Watched, scene: Scene) -> None:
-    notes: list[tuple[bool, str]] = []
-    queue = CommitQueue(store, lambda wrong, what: notes.append((wrong, what)))
-    hot, failing = Hot(queue, scene), Failing(store, locked)
-    for _ in range(5):
-        hot.write()
-    failing.failed(1)
-    waiting = in_thread(lambda: queue.submit(hot.next(), hot.lane))
-    until(lambda: len(queue._held) == 6)
-    queue.close()
-    assert [type(each) for each in hot.told_of(5)] == [StoreBusy] * 5
-    assert isinstance(waiting(), (StoreBusy, Refusal))
-    assert queue.stats().lost == 5
-    assert notes[-1] == (True, "5 hot writes could not be made before the store was closed")
-    with pytest.raises(StoreBusy):
-        hot.write()
-
-
-def test_a_failing_store_is_told_once_and_once_more_when_it_has_made_good(store: Watched, scene: Scene) -> None:
-    notes: list[tuple[bool, str]] = []
-    queue = CommitQueue(store, lambda wrong, what: notes.append((wrong, what)))
-    hot, failing = Hot(queue, scene), Failing(store, locked)
-    for _ in range(3):
-        hot.write()
-    failing.failed(4)
-    assert [wrong for wrong, _ in notes] == [True]
-    assert "others kept it locked" in notes[0][1]
-    failing.is_mended = True
-    hot.told_of(3)
-    until(lambda: len(notes) == 2)
-    assert notes[1][0] is False
-    assert "takes hot writes again" in notes[1][1]
-    queue.close()
-
-
-def test_that_runs_are_held_up_is_told_once(store: Watched, scene: Scene) -> None:
-    notes: list[tuple[bool, str]] = []
-    queue = CommitQueue(store, lambda wrong, what: notes.append((wrong, what)))
-    held, hot = Held(store), Hot(queue, scene)
-
-    def work() -> None:
-        for _ in range(4 * behind.MOST_HOT):
-            hot.write()
-
-    ended = in_thread(work)
-    until(lambda: bool(notes))
-    assert notes == [(True, f"runs are held up by the store: {behind.MOST_HOT} hot writes wait to be made")]
-    held.go.set()
-    assert ended() is None
-    hot.told_of(4 * behind.MOST_HOT)
-    assert len(notes) == 1
-    queue.close()

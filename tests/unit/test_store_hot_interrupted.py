@@ -17,8 +17,8 @@ from jumar.stores.commits import CommitQueue
 from jumar.stores.opening import open_store
 from jumar.testing.conformance_scene import Scene
 from tests.conformance.wrapping import Watched
+from tests.unit.hot_scene import Held, Hot, in_thread, until
 from tests.unit.test_store_commits_interrupted import Interrupt, every_place
-from tests.unit.test_store_hot import Held, Hot, in_thread, until
 
 
 @pytest.fixture(autouse=True)

@@ -57,7 +57,10 @@ class Interrupt:
         sys.settrace(self.outer)
 
     def enter(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if frame.f_code.co_filename not in (commits.__file__, behind.__file__, tickets.__file__) or frame.f_code.co_name not in _WITHIN:
+        if (
+            frame.f_code.co_filename not in (commits.__file__, behind.__file__, tickets.__file__)
+            or frame.f_code.co_name not in _WITHIN
+        ):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         code = frame.f_code.co_code
