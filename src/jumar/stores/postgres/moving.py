@@ -44,6 +44,7 @@ def adopt(connection: Connection, sql: Statements, change: Adopt) -> Outcome:
     connection.execute(_BEGIN)
     try:
         run_no = _place(connection, sql, run)
+        _lock(connection, sql, change.export)
         _add_rows(connection, sql, run_no, change.export)
         _take_names(connection, sql, run_no, change.export.identities)
         _hold_paths(connection, sql, run_no, change.export.holds)
@@ -81,6 +82,14 @@ def _locked(connection: Connection, sql: Statements, run_id: str) -> RunRecord |
     return None if row is None else run_record(row)
 
 
+def _lock(connection: Connection, sql: Statements, export: RunExport) -> None:
+    """Lock all names and workspaces that the run wants, at once and so in the order of everyone else."""
+    spaces = list({held.workspace for held in export.holds})
+    names = [name.key for name in export.identities if name.scope is IdentityScope.STORE]
+    if spaces or names:
+        connection.execute(sql["lock_wanted"], (spaces, names))
+
+
 def _add_rows(connection: Connection, sql: Statements, run_no: int, export: RunExport) -> None:
     events = ((run_no, int(line.kind), line.at, line.call_seq, line.epoch, line.detail) for line in export.events)
     artifacts = ((run_no, kept.digest, *pack(kept.data)) for kept in export.artifacts)
@@ -99,9 +108,6 @@ def _insert(connection: Connection, statement: str, rows: Iterable[Sequence[Any]
 
 def _take_names(connection: Connection, sql: Statements, run_no: int, names: Sequence[IdentityRecord]) -> None:
     """Names of the run's own, and such as nobody holds, whose count of undoings is kept."""
-    everywhere = [name.key for name in names if name.scope is IdentityScope.STORE]
-    if everywhere:
-        connection.execute(sql["lock_wanted"], ([], everywhere))
     for name in names:
         scope_run = 0 if name.scope is IdentityScope.STORE else run_no
         mine = 0 if name.run_no == 0 else run_no
@@ -114,8 +120,6 @@ def _take_names(connection: Connection, sql: Statements, run_no: int, names: Seq
 
 def _hold_paths(connection: Connection, sql: Statements, run_no: int, holds: Sequence[HoldRecord]) -> None:
     spaces = sorted({held.workspace for held in holds})
-    if spaces:
-        connection.execute(sql["lock_wanted"], (spaces, []))
     for space in spaces:
         others = connection.execute(sql["holds_of"], (space,), binary=True).fetchall()
         for held in holds:
