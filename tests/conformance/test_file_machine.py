@@ -10,8 +10,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.test_machine import SQLiteMachine
 
-QUICK = settings(max_examples=12, stateful_step_count=40, deadline=None, print_blob=True)
-LONG = settings(max_examples=60, stateful_step_count=50, deadline=None, print_blob=True)
+QUICK = settings(max_examples=10, stateful_step_count=40, deadline=None, print_blob=True)
+LONG = settings(max_examples=25, stateful_step_count=50, deadline=None, print_blob=True)
 
 
 class FileMachine(SQLiteMachine):

@@ -32,7 +32,7 @@ def kept_in_folders() -> Iterator[None]:
 def test_a_run_killed_at_a_sample_of_points_and_again_in_its_recovery_ends_as_if_nothing_had_happened(
     folder: Path, clock: StoppedClock, waits: bool
 ) -> None:
-    lives_and_dies(folder, clock, waits, 4, lives=2)
+    lives_and_dies(folder, clock, waits, 3, lives=2)
 
 
 @pytest.mark.sweep
@@ -40,7 +40,7 @@ def test_a_run_killed_at_a_sample_of_points_and_again_in_its_recovery_ends_as_if
 def test_a_run_killed_at_many_points_again_and_again_ends_as_if_nothing_had_happened(
     folder: Path, clock: StoppedClock, waits: bool
 ) -> None:
-    lives_and_dies(folder, clock, waits, 20, lives=4)
+    lives_and_dies(folder, clock, waits, 8, lives=4)
 
 
 @pytest.mark.sweep
@@ -50,7 +50,7 @@ def test_a_run_that_writes_killed_at_a_sample_of_points_ends_with_the_same_files
 ) -> None:
     (folder / "whole").mkdir()
     whole = Whole(folder / "whole", clock, waits=waits)
-    for number in range(1, whole.points, 25):
+    for number in range(1, whole.points, 40):
         (folder / str(number)).mkdir()
         story = Written(folder / str(number), clock, waits=waits)
         whole.judge(story, story.live(number) or story.live())
@@ -60,7 +60,7 @@ def test_a_run_that_writes_killed_at_a_sample_of_points_ends_with_the_same_files
 def test_a_run_whose_processes_are_killed_over_and_over_ends_as_if_nothing_had_happened(
     tmp_path: Path, waits: bool
 ) -> None:
-    swept(tmp_path, waits=waits, exact=True, points=3, again=2, store="file:{folder}/run")
+    swept(tmp_path, waits=waits, exact=True, points=2, again=2, store="file:{folder}/run")
 
 
 RUN = "01890a5d-ac96-774b-bcce-b302099a8057"

@@ -72,7 +72,10 @@ def is_there(address: str) -> bool:
 
         return is_made(address)
     path = path_of(address)
-    return path is None or os.path.exists(path)  # noqa: PTH110 - importing pathlib takes milliseconds of every start
+    # Importing pathlib would take milliseconds of every start.
+    if path is None or not os.path.exists(path):  # noqa: PTH110
+        return path is None
+    return not address.startswith(FILE) or not os.path.isdir(path) or bool(os.listdir(path))  # noqa: PTH112, PTH208
 
 
 def path_of(address: str) -> str | None:
