@@ -172,25 +172,27 @@ def test_no_run_of_an_event_loop_keeps_the_loop_from_going_on_while_the_server_i
         assert sorted(done) == [(run, number) for run in range(25) for number in range(3)]
 
 
-def test_what_a_flow_reads_while_the_server_is_away_is_waited_for_beside_the_loop(own_server: PostgresServer) -> None:
+def test_what_is_read_while_the_server_is_away_is_waited_for_beside_the_loop(own_server: PostgresServer) -> None:
     with schema_on(own_server) as address, Harness(address) as harness:
 
         @harness.agent
         async def double(run: Any, number: int) -> int:
             return number * 2
 
-        started = harness.start(double, 4)
-        store = harness.store
+        started = [harness.start(double, number) for number in (3, 4)]
+        io = harness._open()._engine.io
 
-        async def resumed() -> Any:
+        async def while_it_is_away() -> tuple[Any, ...]:
             own_server.stop()
-            reading = asyncio.create_task(adrive(read_run(started), harness._open()._engine.io))
-            for _ in range(20):
+            tasks = [harness.aresume(started[0]), adrive(read_run(started[1]), io), harness.arun(double, 5)]
+            waiting = [asyncio.create_task(task) for task in tasks]
+            for _ in range(50):
                 await asyncio.sleep(0)
             await asyncio.to_thread(own_server.start)
-            return await reading
+            return tuple(await asyncio.gather(*waiting))
 
-        assert asyncio.run(resumed()) == store.run(started)
+        resumed, read, ran = asyncio.run(while_it_is_away())
+        assert (resumed.unwrap(), read.run_id, ran.unwrap()) == (6, started[1], 10)
 
 
 def read_run(run_id: str) -> Flow[Any]:

@@ -123,7 +123,6 @@ def test_a_role_with_the_rights_that_it_is_told_of_needs_no_more(postgres_addres
             postgres_address,
             f"GRANT USAGE ON SCHEMA {{schema}} TO {name};"
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {{schema}} TO {name};"
-            f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {{schema}} TO {name};"
             f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {{schema}} TO {name}",
         )
         with Harness(limited) as harness:

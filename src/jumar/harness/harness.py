@@ -29,7 +29,7 @@ from jumar.harness.agents import AgentSpec
 from jumar.harness.options import drift_named, durability_named, refuse_later, strategy_named, whole
 from jumar.harness.recovering import Recovering
 from jumar.harness.results import RunResult
-from jumar.harness.twins import twin
+from jumar.harness.twins import aside, twin
 from jumar.stores.opening import check_address, shown_address
 
 if TYPE_CHECKING:
@@ -152,6 +152,10 @@ class Harness(Recovering):
                 self._operations = Operations.open(self.address, self.settings, self._watcher, self.workspace)
                 self._operations.knows(self._tools)
             return self._operations
+
+    async def _aopen(self) -> Operations:
+        operations = self._operations
+        return operations if operations is not None else await aside(self._open)
 
     def _forked(self) -> None:
         """In a forked process: what the parent has open is left to it, and opened anew where it may be."""
@@ -284,7 +288,8 @@ class Harness(Recovering):
         """`run`, to be awaited.  A plain agent takes a thread."""
         refuse_later("arun", later, self.arun)
         spec = self._agent(agent)
-        return await self._open().arun(spec, input, _id(run_id), _task(task, spec))
+        chosen, label = _id(run_id), _task(task, spec)
+        return await (await self._aopen()).arun(spec, input, chosen, label)
 
     def start(
         self,
@@ -338,8 +343,9 @@ class Harness(Recovering):
     ) -> RunResult[Any]:
         """`resume`, to be awaited."""
         refuse_later("aresume", later, self.aresume)
-        operations, run_id, chosen = self._open(), await self.afind(run_id), strategy_named(strategy)
-        agent = self._agent(operations.agent_of(run_id))
+        run_id, chosen = await self.afind(run_id), strategy_named(strategy)
+        operations = await self._aopen()
+        agent = self._agent(await aside(operations.agent_of, run_id))
         return await operations.aresume(agent, run_id, wait, waiting, strategy=chosen)
 
     def resume_due(
@@ -366,8 +372,8 @@ class Harness(Recovering):
     ) -> list[RunResult[Any]]:
         """`resume_due`, to be awaited."""
         results = []
-        operations = self._open()
-        for run_id, agent in operations.due_of(self._agents, whole("limit", limit, 1, 1_000_000)):
+        operations = await self._aopen()
+        for run_id, agent in await aside(operations.due_of, self._agents, whole("limit", limit, 1, 1_000_000)):
             result = await operations.aresume_if_free(self._agents[agent], run_id)
             if result is not None:
                 results.append(result)

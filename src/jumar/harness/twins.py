@@ -10,14 +10,19 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+async def aside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """The same work in a thread, so that no event loop blocks."""
+    import asyncio
+
+    return await asyncio.to_thread(work, *args, **kwargs)
+
+
 def twin(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
     """The async twin of an operator's method: the same work in a thread, so that no event loop blocks."""
 
     @wraps(method)
     async def awaited(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        import asyncio
-
-        return await asyncio.to_thread(method, self, *args, **kwargs)
+        return await aside(method, self, *args, **kwargs)
 
     awaited.__name__ = f"a{method.__name__}"
     awaited.__doc__ = f"`{method.__name__}`, to be awaited."

@@ -72,8 +72,8 @@ def migrate(connection: Connection, schema: str, where: str, clock: ServerClock)
             f"this role may not make or change the schema {schema} of {where} ({error.diag.message_primary})",
             safe="Nothing was changed.",
             hint="Run `jumar store migrate` once with a role that has CREATE on the database, and let that grant this "
-            f"one USAGE on the schema {schema}, SELECT, INSERT, UPDATE and DELETE on all tables in it, USAGE on all "
-            "sequences and EXECUTE on all functions in it.",
+            f"one USAGE on the schema {schema}, SELECT, INSERT, UPDATE and DELETE on all tables in it, and EXECUTE on "
+            "all functions in it.",
         ) from error
     except psycopg.Error as error:
         if is_lost(error):
