@@ -27,7 +27,7 @@ from jumar.engine.files import Files
 from jumar.engine.flows import rolling_back
 from jumar.errors import IntegrityError, LeaseLost, RunEnded, WorkspaceElsewhere
 from jumar.harness.working import WorkerEvent
-from tests.integration.hosts_app import HALF, harness_on
+from tests.integration.hosts_app import HALF, TTL, harness_on
 from tests.workspace.files import File, Folder, Link, Tree, read, write
 
 SITE: Tree = {
@@ -333,6 +333,21 @@ def test_a_worker_on_another_host_takes_over_what_its_own_host_does_not(hosts: H
 
     assert harness.work(stop=stop, told=told).left == {"COMPLETED": 1}
     assert (read(root_of(harness, run_id)), hosts.said()) == (DONE, ["begun", "done"])
+
+
+def test_what_is_due_elsewhere_is_taken_up_in_a_row_once_its_own_host_had_its_time(hosts: Hosts) -> None:
+    run_id, waiting = hosts.killed_half_way(), hosts.answered()
+    harness = hosts.harness()
+    lost = harness.store.run(run_id)
+    assert lost is not None
+    assert [each.run_id for each in harness.resume_due()] == [waiting]
+    watch = harness.store.watch()
+    while not (taken := harness.resume_due()):
+        watch.wait(0.1)
+    watch.close()
+    assert harness.store.now().ms >= lost.lease_until + int(TTL * 1000) // 2
+    assert [each.run_id for each in taken] == [run_id]
+    completed(taken[0])
 
 
 def test_an_order_is_obeyed_on_any_host_and_leaves_a_half_done_write_uncertain(hosts: Hosts) -> None:

@@ -330,15 +330,20 @@ class Operations:
         return drive(self._engine.fork_flow(run_id, at, folder, by or user()), self._engine.io)
 
     def due_of(self, agents: Container[str], limit: int) -> list[tuple[str, str]]:
-        """Ids of runs of these agents that can go on by themselves, each with its agent's name."""
+        """Ids of runs of these agents that can go on by themselves, each with its agent's name; not of those that are
+        left to the host that has their files.
+        """
         most = limit
         while True:
             due = self.due(most)
-            named = [(run_id, self.agent_of(run_id)) for run_id in due]
-            found = [(run_id, agent) for run_id, agent in named if agent in agents]
+            runs = [run for run in map(self.run_record, due) if run.agent in agents and not self._is_left(run)]
+            found = [(run.run_id, run.agent) for run in runs]
             if len(found) >= limit or len(due) < most:
                 return found[:limit]
             most *= 4
+
+    def _is_left(self, run: RunRecord) -> bool:
+        return run.workspace is not None and self.files.is_elsewhere(run.workspace) and not self.can_open(run)
 
     def due(self, limit: int) -> list[str]:
         """Ids of runs that can go on by themselves."""
