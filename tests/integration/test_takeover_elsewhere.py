@@ -165,15 +165,13 @@ def test_a_run_killed_in_the_middle_of_a_write_goes_on_elsewhere_with_its_files(
         run.workspace is not None and not store.holds(run.workspace, b"") and not store.holds(f"old:{hosts.root}", b"")
     )
     assert {call.state for call in store.calls(run.run_no)} == {CallState.SUCCEEDED}
+    _can_be_compared_forked_and_rolled_back(harness, run_id, hosts.folder / "new" / "fork")
 
 
-def test_what_moved_can_be_rolled_back_compared_and_forked_where_it_is_now(hosts: Hosts) -> None:
-    run_id = hosts.killed_half_way()
-    harness = hosts.harness()
-    completed(harness.resume(run_id))
+def _can_be_compared_forked_and_rolled_back(harness: Harness, run_id: str, folder: Path) -> None:
     changed = {each.path for each in harness.diff(run_id, "tuned once", "now").changes}
     assert changed == {"conf/site.ini", "notes", "notes/a b.txt"}
-    fork = harness.fork(run_id, at="tuned once", workspace=hosts.folder / "new" / "fork")
+    fork = harness.fork(run_id, at="tuned once", workspace=folder)
     assert read(root_of(harness, fork)) == TUNED
     harness.rollback(run_id, to="tuned once", force=True)
     assert read(root_of(harness, run_id)) == TUNED
@@ -335,6 +333,7 @@ def test_a_worker_on_another_host_takes_over_what_its_own_host_does_not(hosts: H
     assert (read(root_of(harness, run_id)), hosts.said()) == (DONE, ["begun", "done"])
 
 
+@pytest.mark.sweep
 def test_what_is_due_elsewhere_is_taken_up_in_a_row_once_its_own_host_had_its_time(hosts: Hosts) -> None:
     run_id, waiting = hosts.killed_half_way(), hosts.answered()
     harness = hosts.harness()
@@ -350,6 +349,7 @@ def test_what_is_due_elsewhere_is_taken_up_in_a_row_once_its_own_host_had_its_ti
     completed(taken[0])
 
 
+@pytest.mark.sweep
 def test_an_order_is_obeyed_on_any_host_and_leaves_a_half_done_write_uncertain(hosts: Hosts) -> None:
     run_id = hosts.killed_half_way()
     harness = hosts.harness()
