@@ -211,7 +211,18 @@ def test_a_forked_child_leaves_its_parents_store_alone(tmp_path: Path) -> None:
 def test_hints_that_were_lost_or_spoilt_only_cost_a_look_at_every_head(tmp_path: Path) -> None:
     ours, theirs = FileStore(str(tmp_path / "s")), FileStore(str(tmp_path / "s"))
     scene, hints = Scene(theirs), tmp_path / "s" / layout.HINTS
-    for number, spoil in enumerate((hints.unlink, lambda: hints.write_bytes(b"\xff\n\nno hint at all"))):
+
+    def add(text: bytes) -> None:
+        with hints.open("ab") as file:
+            file.write(text)
+
+    spoils = (
+        hints.unlink,
+        lambda: hints.write_bytes(b"\xff\n\nno hint at all"),
+        lambda: add(b"own"),
+        lambda: add(b"a b c"),
+    )
+    for number, spoil in enumerate(spoils):
         spoil()
         scene.queued(run_id=f"run-{number}")
         assert ours.run(f"run-{number}") is not None

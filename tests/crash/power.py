@@ -144,6 +144,14 @@ class PowerCut(Disk):
 
         return int(self._step("open_end", call))
 
+    def remove(self, path: str) -> None:
+        def call() -> None:
+            Disk.remove(self, path)
+            folder, name = self._place(path)
+            folder.set({name: None})
+
+        self._step("remove", call)
+
     def remove_tree(self, path: str) -> None:
         def call() -> None:
             Disk.remove_tree(self, path)

@@ -4,26 +4,31 @@ it had acknowledged is there, and what was under way is there as a whole or not 
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 from jumar.core.changes import Ack
 from jumar.core.store import CommitUnknown
 from jumar.errors import JumarError, StoreFull, StoreUnavailable
+from jumar.stores.file.layout import entry_name
 from jumar.stores.file.store import FileStore
-from jumar.testing.conformance_scene import Scene, call
+from jumar.testing.conformance_scene import Scene
 from tests.crash.file_scene import made, picture, steps
 from tests.crash.power import Cut, PowerCut
 
 EVERY = 11  # of the points, which each of the two default tests tries
 
 
+Tale: TypeAlias = tuple[list[Any], list[str], list[int]]
+
+
 @pytest.fixture(scope="module")
-def tale(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], list[str], list[int]]:
+def tale(tmp_path_factory: pytest.TempPathFactory) -> Tale:
     """The pictures after each step of the history, the calls to the disk it takes, and how many until each step."""
     disk = PowerCut(tmp_path_factory.mktemp("tale") / "store")
     store = FileStore(str(disk.root), disk)
@@ -74,9 +79,7 @@ def look(place: Path, pictures: list[Any], done: int) -> int:
 
 
 @pytest.mark.parametrize("first", [0, 5])
-def test_a_cut_at_any_call_leaves_what_was_acknowledged(
-    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], first: int
-) -> None:
+def test_a_cut_at_any_call_leaves_what_was_acknowledged(tmp_path: Path, tale: Tale, first: int) -> None:
     pictures, calls, _ = tale
     for at in range(first, len(calls), EVERY):
         _cut_at(tmp_path, pictures, at, at % 2 == 0, (0.0, 1.0, 0.5), seed=at)
@@ -84,9 +87,7 @@ def test_a_cut_at_any_call_leaves_what_was_acknowledged(
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("first", range(2))
-def test_a_cut_at_every_call_leaves_what_was_acknowledged(
-    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], first: int
-) -> None:
+def test_a_cut_at_every_call_leaves_what_was_acknowledged(tmp_path: Path, tale: Tale, first: int) -> None:
     pictures, calls, _ = tale
     for at in range(first, len(calls), 2):
         _cut_at(tmp_path, pictures, at, at // 2 % 2 == 0, (0.0, 0.5, 0.8), seed=1000 + at)
@@ -94,9 +95,7 @@ def test_a_cut_at_every_call_leaves_what_was_acknowledged(
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("folder", ["store", "runs", ".new", "run-1", "artifacts", "checkpoints"])
-def test_a_folder_that_is_not_flushed_is_noticed(
-    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], folder: str
-) -> None:
+def test_a_folder_that_is_not_flushed_is_noticed(tmp_path: Path, tale: Tale, folder: str) -> None:
     """What looks at the cuts is itself looked at: it has to see each of these faults."""
     pictures, calls, _ = tale
     with pytest.raises((AssertionError, JumarError)):
@@ -126,7 +125,7 @@ def _cut_at(
     shutil.rmtree(home)
 
 
-def test_what_is_acknowledged_needs_no_luck(tmp_path: Path, tale: tuple[list[Any], list[str], list[int]]) -> None:
+def test_what_is_acknowledged_needs_no_luck(tmp_path: Path, tale: Tale) -> None:
     """Where only what was flushed is left, right after each step, it is all there."""
     pictures, _, counts = tale
     for step, count in enumerate(counts):
@@ -143,9 +142,7 @@ CODES = pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO], ids=["full", 
 
 
 @CODES
-def test_an_error_at_any_call_is_told_and_the_store_goes_on(
-    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], code: int
-) -> None:
+def test_an_error_at_any_call_is_told_and_the_store_goes_on(tmp_path: Path, tale: Tale, code: int) -> None:
     pictures, calls, counts = tale
     for at in range(counts[0] + (code == errno.EIO), len(calls), 7):
         _fails_at(tmp_path, pictures, at, calls[at], code)
@@ -153,9 +150,7 @@ def test_an_error_at_any_call_is_told_and_the_store_goes_on(
 
 @pytest.mark.sweep
 @CODES
-def test_an_error_at_every_second_call_is_told_and_the_store_goes_on(
-    tmp_path: Path, tale: tuple[list[Any], list[str], list[int]], code: int
-) -> None:
+def test_an_error_at_every_second_call_is_told_and_the_store_goes_on(tmp_path: Path, tale: Tale, code: int) -> None:
     pictures, calls, counts = tale
     for at in range(counts[0] + (code == errno.EIO), len(calls), 2):
         _fails_at(tmp_path, pictures, at, calls[at], code)
@@ -187,22 +182,40 @@ def _fails_at(folder: Path, pictures: list[Any], at: int, name: str, code: int) 
     shutil.rmtree(disk.root)
 
 
-def test_what_a_killed_commit_left_is_replaced_by_the_next(tmp_path: Path) -> None:
-    root = tmp_path / "store"
-    store = FileStore(str(root))
-    scene = Scene(store)
-    run = scene.running()
-    home = root / "runs" / run.run_id
-    store.close()
-    (home / "00000002.json").write_bytes(b"half of an ent")
-    (home / "head.json.tmp").write_bytes(b"half of a he")
-    (root / "runs" / ".new").mkdir()
-    (root / "runs" / ".new" / "head.json").write_bytes(b"a run that nobody made")
-    store = FileStore(str(root))
-    scene = Scene(store)
-    assert store.inspect().findings == ()
-    scene.ack(scene.advance(scene.again(run), calls=(call(1),)))
-    scene.ack(scene.create(run_id="second"))
-    assert sorted(path.name for path in home.iterdir()) == ["00000001.json", "00000002.json", "head.json"]
-    assert sorted(path.name for path in (root / "runs").iterdir()) == sorted([run.run_id, "second"])
-    store.close()
+def test_what_killed_commits_left_is_removed_by_whoever_writes_next(tmp_path: Path, tale: Tale) -> None:
+    """Wherever they were killed, and though the power stayed: all that is there later is what a head names."""
+    _, calls, counts = tale
+    for at in range(counts[0], len(calls), 13):
+        disk = PowerCut(tmp_path / "store", at, after=at % 4 == 0)
+        done = killed(disk)
+        left = disk.survivors(tmp_path / "left", 1.0, Random(0))
+        store = FileStore(str(left))
+        scene = Scene(store)
+        for step in list(steps())[done:] if _stands_at(store, tale, done) else ():
+            assert made(scene, step(scene))
+        scene.queued(run_id="one-more")
+        assert store.inspect().findings == tuple(each for each in store.inspect().findings if "call" in each.where)
+        store.close()
+        assert _unnamed(left) == [], f"killed at call {at}, {calls[at]}"
+        shutil.rmtree(left)
+        shutil.rmtree(disk.root)
+
+
+def _stands_at(store: FileStore, tale: Tale, done: int) -> bool:
+    return bool(picture(store) == tale[0][done])
+
+
+def _unnamed(root: Path) -> list[str]:
+    """The files of runs that no head names, by way of its entries."""
+    found = []
+    for home in (root / "runs").iterdir():
+        head = json.loads((home / "head.json").read_text())["head"]
+        named = {"head.json", *(entry_name(number) for number in range(1, head["entry"] + 1))}
+        for number in range(head["first"], head["entry"] + 1):
+            entry = json.loads((home / entry_name(number)).read_text())["entry"]
+            named |= {
+                each["file"] for kind in ("artifact", "checkpoint") for each in entry.get(kind, ()) if "file" in each
+            }
+        there = {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file()}
+        found += sorted(there - named)
+    return found

@@ -43,6 +43,10 @@ class Disk:
         """A file to append to, made where there is none."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
+    def remove(self, path: str) -> None:
+        """A file is gone."""
+        os.unlink(path)  # noqa: PTH108
+
     def remove_tree(self, path: str) -> None:
         """A folder with all in it is gone."""
         shutil.rmtree(path)

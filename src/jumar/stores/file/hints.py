@@ -1,10 +1,10 @@
 """The file in which writers say which runs they are about to change, so that other processes need not look at every
 head to find what is new.
 
-It is only a hint: a line is appended before the head is renamed, so whoever reads it in between finds the old head, and
-looks again until it has changed (or until he has the lock, under which nothing is on its way).  A line of a process
-that was killed comes true with the run's next commit.  When the file has grown long its next writer puts an empty one
-in its place; whoever finds another file, or one with lines that make no sense, looks at every head once.
+It is only a hint: a line is appended before anything is written, so whoever reads it in between finds the old head,
+and looks again until it has changed (or until he has the lock, under which nothing is on its way).  Each line begins
+with the end of the one before, which may have been cut short.  When the file has grown long its next writer puts an
+empty one in its place; whoever finds another file, or one with lines that make no sense, looks at every head once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Hints:
         if self._read > _LONG:
             self._disk.put(self._path, b"")
             self._reopen()
-        self._disk.append(self._path, f"{folder} {commit}\n".encode())
+        self._disk.append(self._path, f"\n{folder} {commit}\n".encode())
 
     def close(self) -> None:
         """Give the file back."""
@@ -78,7 +78,9 @@ class Hints:
         self._read += len(lines) + len(newline)
         found: dict[str, int] = {}
         try:
-            for line in lines.decode().split("\n") if newline else ():
+            for line in lines.decode().split("\n"):
+                if not line:
+                    continue
                 folder, commit = line.split(" ")
                 found[folder] = max(int(commit), found.get(folder, 0))
         except ValueError:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from jumar.core.states import ErrorClass, Phase, Status
 from jumar.stores.file.forms import Table, bytes_of, table, text_of
+from jumar.stores.file.layout import artifact_name, checkpoint_name
 from jumar.stores.packing import pack, unpack
 
 _OWN, _STORE = "run", "store"  # how far a name reaches
@@ -283,6 +284,14 @@ class Image:
     def know(self, known: Known) -> None:
         """Remember what was taken in of a folder."""
         self._connection.execute("INSERT OR REPLACE INTO temp.folder VALUES (?, ?, ?, ?, ?, ?)", known)
+
+    def files_of(self, run_no: int) -> set[str]:
+        """The names that the files of a run's artifacts and checkpoints have, or would have."""
+        connection = self._connection
+        digests = connection.execute("SELECT lower(hex(digest)) FROM artifact WHERE run_no = ?", (run_no,))
+        names = {artifact_name(digest, is_text) for (digest,) in digests for is_text in (True, False)}
+        kept = connection.execute("SELECT name, version FROM checkpoint WHERE run_no = ?", (run_no,))
+        return names | {checkpoint_name(name, version) for name, version in kept}
 
     def last_commit(self) -> int:
         """The highest number of a commit so far."""

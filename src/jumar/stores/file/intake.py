@@ -44,6 +44,7 @@ class Intake:
         self._expected: dict[str, int] = {}  # folders whose head is about to change, and the number of that commit
         self.damaged: dict[str, str] = {}  # run ids, and why
         self._damaged_folders: set[str] = set()
+        self.broken_off: list[str] = []  # folders in which a commit was begun and not made
         self.commits = 0  # of other processes, that were taken in
 
     def catch_up(self, *, settled: bool = False) -> None:
@@ -54,8 +55,11 @@ class Intake:
         for folder, commit in (said or {}).items():
             self._expected[folder] = max(commit, self._expected.get(folder, 0))
         for folder, commit in list(self._expected.items()):
-            if self._is_there(folder, commit) or settled:
+            is_there = self._is_there(folder, commit)
+            if is_there or settled:
                 del self._expected[folder]
+            if not is_there and settled:
+                self.broken_off.append(folder)
 
     def check(self, run_id: str | None) -> None:
         """IntegrityError where the run's files are damaged."""

@@ -115,9 +115,16 @@ class FileStore(SQLiteStore):
                     self._files.flush(folder)
                     self._unsure.discard(folder)
                 self._intake.catch_up(settled=True)
+                self._remove_leftovers()
                 yield
         finally:
             self._turn.release()
+
+    def _remove_leftovers(self) -> None:
+        while self._intake.broken_off:
+            known = self._image.known(self._intake.broken_off.pop())
+            if known is not None and self._image.run_of(known.run_no) not in self._intake.damaged:
+                self._files.remove_leftovers(known.folder, known.entry, self._image.files_of(known.run_no))
 
     @contextmanager
     def _said(self) -> Iterator[None]:

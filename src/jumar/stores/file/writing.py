@@ -1,15 +1,19 @@
 """Writing a commit into a run's folder.
 
-What the commit adds comes first: artifacts and checkpoints in files of their own, then the entry that names them, all
-flushed with their folders.  Then the hint for other processes (see `jumar.stores.file.hints`), then the new head under
-another name.  Its rename is the commit: before it nothing names what was written, and the next commit of the run puts
-its own entry in the same place; after it, and once the folder is flushed, all of it stays.  A new run is made beside
-the others, head and all, and the rename of its folder is the commit.
+First comes the hint for other processes (see `jumar.stores.file.hints`).  Then what the commit adds: artifacts and
+checkpoints in files of their own, then the entry that names them, all flushed with their folders; then the new head
+under another name.  Its rename is the commit: before it nothing names what was written, after it, and once the folder
+is flushed, all of it stays.  A new run is made beside the others, head and all, and the rename of its folder is the
+commit.
+
+What a killed process left is told by a hint that did not come true: whoever next has the lock removes it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -53,6 +57,7 @@ class Writer:
         """Write what is new of a run; answers what is known of its folder then.  OSError where it was not written."""
         folder = folder_of(news.run_id) if known is None else known.folder
         home = f"{self._runs}/{folder if known is not None else NEW}"
+        self._hint(folder, commit)
         first, entry, checksum = (1, 0, NOTHING) if known is None else (known.first, known.entry, known.checksum)
         if known is None:
             self._make(home)
@@ -67,16 +72,28 @@ class Writer:
         if known is None:
             self._disk.rename(f"{home}/{HEAD}{TEMPORARY}", f"{home}/{HEAD}")
             self._disk.flush(home)
-            self._hint(folder, commit)
             self._settle(home, f"{self._runs}/{folder}", self._runs)
         else:
-            self._hint(folder, commit)
             self._settle(f"{home}/{HEAD}{TEMPORARY}", f"{home}/{HEAD}", home)
         return done
 
     def flush(self, folder: str) -> None:
         """Have a commit whose outcome was not known on disk, if it was made."""
         self._disk.flush(folder)
+
+    def remove_leftovers(self, folder: str, last_entry: int, named: set[str]) -> None:
+        """Remove what a commit that was not made left in a run's folder.  `named` are the run's own files in folders
+        below; entries up to the last are its own too, or were, and somebody may be reading them.
+        """
+        home = f"{self._runs}/{folder}"
+        for below in ("", f"{ARTIFACTS}/", f"{CHECKPOINTS}/"):
+            with suppress(OSError):  # no such folder, or no way to remove it: it is in nobody's way
+                for name in os.listdir(f"{home}/{below}"):  # noqa: PTH208
+                    number = name.removesuffix(".json")
+                    is_later = not below and number.isdigit() and int(number) > last_entry
+                    is_unnamed = below and f"{below}{name}" not in named
+                    if name.endswith(TEMPORARY) or is_later or is_unnamed:
+                        self._disk.remove(f"{home}/{below}{name}")
 
     def _settle(self, old: str, new: str, folder: str) -> None:
         """The rename that is the commit."""
