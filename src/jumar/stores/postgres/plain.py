@@ -1,8 +1,8 @@
 """What most advances are: the run goes on, and a call is recorded that ended with a result in its row.
 
-Such a one is sent value by value, without a document.  Several of them, each of another run, are sent together as
-columns, and the database makes them with one statement: for each apart, finding out what the statement means would cost
-as much as what it does.
+Such a one is sent without a document, its values in two arrays.  Several of them, each of another run, are sent
+together as columns, and the database makes them with one statement.  Either way the aim is few parameters and few
+statements: finding out what one means costs the database as much as what it does.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ Values = tuple[Any, ...]
 
 _OWNER, _CALL_ID, _BRANCH, _STEP, _TOOL = 1, 10, 11, 12, 15  # where the texts are among the values
 _TEXTS = frozenset({_OWNER, _CALL_ID, _BRANCH, _STEP, _TOOL})
+_NINETEEN = "{" + ",".join(["%d"] * 19) + "}"
 _BYTES = slice(21, 24)  # and the digest, the arguments and the result
 
 
@@ -54,15 +55,22 @@ def guards(change: Advance) -> Values:
     )
 
 
-def values(change: Advance) -> Values:
-    """The parameters of `advance_plain`: the guards, and the call's row without what the function knows."""
+def parameters(change: Advance) -> Values:
+    """The parameters of `advance_plain`: numbers, texts, digest, arguments, result."""
+    row = _values(change)
+    numbers = _NINETEEN % (row[0], *row[2:10], *row[13:15], *row[16:21], *row[24:])
+    return (numbers, _texts((row[_OWNER], *row[_CALL_ID : _STEP + 1], row[_TOOL])), *row[_BYTES])
+
+
+def _values(change: Advance) -> Values:
+    """The guards, and the call's row without what the database knows."""
     row = plain_call_row(0, change.calls[0], 0)
     return (*guards(change), *row[1:18], row[20])
 
 
 def columns(changes: Iterable[Advance]) -> Values:
     """The parameters of `advance_many`: arrays, and the bytes of all with the lengths that say where they are."""
-    rows = [values(change) for change in changes]
+    rows = [_values(change) for change in changes]
     data: list[bytes] = []
     places: list[tuple[int, int, int, int]] = []
     start = 1
@@ -105,6 +113,8 @@ def _numbers(column: Iterable[int]) -> str:
     return "{" + ",".join(map(str, column)) + "}"
 
 
-def _texts(column: Iterable[str]) -> str:
-    quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in column)
-    return '{"' + '","'.join(quoted) + '"}'
+def _texts(column: Sequence[str]) -> str:
+    every = "".join(column)
+    if '"' in every or "\\" in every:  # which is rare
+        column = [text.replace("\\", "\\\\").replace('"', '\\"') for text in column]
+    return '{"' + '","'.join(column) + '"}'

@@ -1,7 +1,7 @@
 -- The statements that write, and those that read back what was written.  A line `-- name: x` begins each.
 
 -- name: advance_plain
-SELECT {schema}.advance_plain(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s);
+SELECT {schema}.advance_plain(%s, %s, %s, %s, %s);
 
 -- name: advance_many
 SELECT {schema}.advance_many(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s);

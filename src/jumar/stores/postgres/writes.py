@@ -41,7 +41,7 @@ from jumar.stores.clock import lease_ms
 from jumar.stores.packing import pack
 from jumar.stores.postgres import moving, raised
 from jumar.stores.postgres.documents import answer_rest, claim_rest, jsonb, keys, rest_of, workspaces
-from jumar.stores.postgres.plain import columns, grouped, guards, is_plain_advance, values
+from jumar.stores.postgres.plain import columns, grouped, guards, is_plain_advance, parameters
 from jumar.stores.postgres.run_rows import run_of
 
 Connection: TypeAlias = psycopg.Connection[Any]
@@ -200,7 +200,7 @@ def call_for(change: Change) -> Call:
 
 def _advance(change: Advance) -> Call:
     if is_plain_advance(change):
-        return Call("advance_plain", values(change))
+        return Call("advance_plain", parameters(change))
     rest, blobs = rest_of(change)
     name = "advance" if "gives" in rest or "ending" in rest else "advance_alone"
     return Call(name, (*guards(change), change.control, change.answers, jsonb(rest), blobs))

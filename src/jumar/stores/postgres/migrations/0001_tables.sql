@@ -4,7 +4,7 @@
 -- milliseconds; lease_until, dispatch_by and over_at are milliseconds on the lease clock, the server's clock_timestamp().
 -- Texts that are looked up or put in order compare by their bytes (COLLATE "C"), whatever the database's own collation is.
 --
--- An advance changes version, phase, step, lease_until and updated_at of a run's row.  None of these is in an index, nor in the
+-- An advance changes version, phase, step, updated_at and the lease of a run's row.  None of these is in an index, nor in the
 -- condition of one, and pages of `run` are filled to 60 %: so the new version of the row goes beside the old one in its page and
 -- no index is touched.  Keep it so.
 
@@ -23,6 +23,7 @@ CREATE TABLE {schema}.run (
     epoch         integer NOT NULL,
     boot          bytea NOT NULL,
     lease_until   bigint NOT NULL,
+    lease_before  bigint NOT NULL DEFAULT 0,  -- what it was before the last advance; see advance_plain
     control       smallint NOT NULL,
     answers       integer NOT NULL,
     wake_at       bigint,

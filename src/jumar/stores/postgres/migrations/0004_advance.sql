@@ -4,38 +4,42 @@
 -- guard compares is the row as it is under that lock.  Answers a JSON array: clock, control, answers and the numbers of the calls
 -- whose names or paths others hold; or, where a guard refused, what refused() says.
 
--- What most advances are: the run goes on, and a call is recorded that ended with a result in its row.
-CREATE FUNCTION {schema}.advance_plain(
-    _run_no bigint, _owner text, _epoch integer, _version integer, _phase integer, _step integer, _ttl bigint, _at bigint,
-    _phase_before integer, _seq integer, _call_id text, _branch text, _call_step text, _ordinal integer, _kind integer,
-    _tool text, _effect integer, _state integer, _attempt integer, _call_epoch integer, _generation integer, _digest bytea,
-    _args bytea, _result bytea, _started_at bigint, _ended_at bigint, _checksum bigint) RETURNS text
+-- What most advances are: the run goes on, and a call is recorded that ended with a result in its row.  Its values come in two
+-- arrays: with a parameter for each, the database would take longer to learn what it is asked than to do it.  They are
+--   _n  1 run_no, 2 epoch, 3 version, 4 phase, 5 step, 6 ttl, 7 at, 8 phase_before, 9 seq, 10 ordinal, 11 kind, 12 effect,
+--       13 state, 14 attempt, 15 the call's epoch, 16 generation, 17 started_at, 18 ended_at, 19 checksum
+--   _t  1 owner, 2 call_id, 3 branch, 4 the call's step, 5 tool
+-- The UPDATE is what locks the row here.  It compared the lease with the clock before it waited for the lock, if it did, and
+-- not again where whoever had it left the row as it was.  So what lease_until was is kept, and compared again afterwards; where it
+-- ran out meanwhile all is undone, and the caller asks once more (40001).
+CREATE FUNCTION {schema}.advance_plain(_n bigint[], _t text[], _digest bytea, _args bytea, _result bytea) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     _run {schema}.run;
-    _now bigint;
-    _until bigint;
+    _now bigint := {schema}.lease_ms();
+    _before bigint;
     _control integer;
     _answers integer;
 BEGIN
-    SELECT lease_until, control, answers INTO _until, _control, _answers FROM {schema}.run
-    WHERE run_no = _run_no AND owner = _owner AND epoch = _epoch AND version = _version AND status = 1
-      AND boot = {schema}.lease_boot() AND (1 << phase) & _phase_before <> 0
-    FOR NO KEY UPDATE;
-    _now := {schema}.lease_ms();
-    IF _until > _now THEN
-        UPDATE {schema}.run
-        SET version = _version + 1, phase = _phase, step = _step, lease_until = _now + _ttl, updated_at = _at
-        WHERE run_no = _run_no;
+    UPDATE {schema}.run
+    SET version = version + 1, phase = _n[4], step = _n[5], lease_before = lease_until, lease_until = _now + _n[6],
+        updated_at = _n[7]
+    WHERE run_no = _n[1] AND owner = _t[1] AND epoch = _n[2] AND version = _n[3] AND lease_until > _now AND status = 1
+      AND boot = {schema}.lease_boot() AND (1 << phase) & _n[8]::integer <> 0
+    RETURNING lease_before, control, answers INTO _before, _control, _answers;
+    IF FOUND THEN
+        IF _before <= {schema}.lease_ms() THEN
+            RAISE EXCEPTION 'the lease ran out while its row was waited for' USING ERRCODE = 'serialization_failure';
+        END IF;
         INSERT INTO {schema}.call (run_no, seq, call_id, branch, step, ordinal, kind, tool, effect, state, attempt, epoch,
                                    generation, args_digest, args, result, started_at, ended_at, started_version, ended_version,
                                    checksum)
-        VALUES (_run_no, _seq, _call_id, _branch, _call_step, _ordinal, _kind, _tool, _effect, _state, _attempt, _call_epoch,
-                _generation, _digest, _args, _result, _started_at, _ended_at, _version + 1, _version + 1, _checksum);
+        VALUES (_n[1], _n[9], _t[2], _t[3], _t[4], _n[10], _n[11], _t[5], _n[12], _n[13], _n[14], _n[15], _n[16], _digest, _args,
+                _result, _n[17], _n[18], _n[3] + 1, _n[3] + 1, _n[19]);
         RETURN '[' || _now || ',' || _control || ',' || _answers || ',[]]';
     END IF;
-    SELECT * INTO _run FROM {schema}.run WHERE run_no = _run_no FOR NO KEY UPDATE;
-    RETURN {schema}.refused(_now, _run);
+    SELECT * INTO _run FROM {schema}.run WHERE run_no = _n[1] FOR NO KEY UPDATE;
+    RETURN {schema}.refused({schema}.lease_ms(), _run);
 END $$;
 
 -- Any advance.  _rest is all that it writes besides the run's row; see writes.py for what it is made of.
