@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -14,6 +17,7 @@ from jumar import Harness, Run
 from jumar.stores.opening import open_store
 from jumar.stores.postgres.address import parse
 from jumar.testing.pooler import TransactionPooler
+from jumar.testing.postgres import OTHER_SERVER, PostgresServer
 from tests.concurrency.postgres_beside import SECONDS, counting, port_of, through
 
 
@@ -97,3 +101,18 @@ def test_a_pooler_meets_no_setting_of_a_session(pooled_address: str, postgres_ad
                 "SELECT name FROM pg_cursors",
             ):
                 assert connection.execute(left).fetchall() == [], left
+
+
+@pytest.mark.sweep
+def test_the_whole_suite_of_stores_is_passed_through_a_pooler(postgres: PostgresServer) -> None:
+    with TransactionPooler(port_of(postgres.address)) as pooler:
+        suite = subprocess.run(
+            [sys.executable, "-m", "pytest", "tests/conformance/test_stores.py", "-k", "TestPostgres", "-q", "-n0"],
+            env={**os.environ, OTHER_SERVER: through(postgres.address, pooler.port)},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            timeout=250,
+        )
+        assert suite.returncode == 0, suite.stdout[-5000:]
+        assert pooler.transactions > 1000
