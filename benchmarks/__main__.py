@@ -17,6 +17,7 @@ from benchmarks import (
     importing,
     loops,
     machine,
+    peers,
     postgres,
     report,
     resuming,
@@ -49,6 +50,7 @@ ROWS: dict[str, Measure] = {
     "postgres-runs": postgres.measure_runs,
     "workers": workers.measure_workers,
     "takeover": workers.measure_takeovers,
+    "peers": peers.measure_peers,
 }
 
 
@@ -62,11 +64,14 @@ def main(arguments: list[str] | None = None) -> int:
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="jumar-benchmarks-", dir=place) as fresh:
         facts = machine.facts(Path(fresh), sizes.flushes)
-        for row in options.only or ROWS:
-            print(f"measuring {row} ...", file=sys.stderr)
-            directory = Path(fresh, row)
-            directory.mkdir()
-            figures += ROWS[row](directory, sizes)
+        try:
+            for row in options.only or ROWS:
+                print(f"measuring {row} ...", file=sys.stderr)
+                directory = Path(fresh, row)
+                directory.mkdir()
+                figures += ROWS[row](directory, sizes)
+        finally:
+            postgres.stop_server()
     if options.json:
         print(report.as_json(figures, facts))
     elif options.page is not None:

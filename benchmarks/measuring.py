@@ -91,7 +91,8 @@ def quartiles(values: list[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table.  `budget` (None where nothing is promised) and `measured` are in `unit`; `floor_us` and
+    """One line of the table.  `budget` (None where nothing is promised) and `measured` (None where it could not be, and
+    the notes say why) are in `unit`; `floor_us` and
     `jumar_us` are microseconds for each thing done, where there are such.
     """
 
@@ -99,7 +100,7 @@ class Figure:
     what: str
     unit: str
     budget: float | None
-    measured: float
+    measured: float | None
     spread: tuple[float, float] | None = None
     floor_us: float | None = None
     jumar_us: float | None = None
@@ -108,12 +109,12 @@ class Figure:
     @property
     def is_met(self) -> bool:
         """Whether the promise is kept."""
-        return self.budget is None or self.measured <= self.budget
+        return self.budget is None or self.measured is None or self.measured <= self.budget
 
     @property
     def verdict(self) -> str:
         """Met, or by how much not; nothing where nothing is promised."""
-        if self.budget is None:
+        if self.budget is None or self.measured is None:
             return ""
         return "met" if self.is_met else f"not met, by {self.measured / self.budget - 1:.0%}"
 

@@ -7,6 +7,8 @@ side against as many connections that commit their INSERTs.  Neither floor has a
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -47,20 +49,39 @@ def measure_runs(directory: Path, sizes: Sizes) -> list[Figure]:
         return figures
 
 
+_running = ExitStack()  # the server, once a row has asked for it
+_server: list[Any] = []
+
+
 @contextmanager
 def served(directory: Path) -> Iterator[str]:
-    """The address of a store on a server of its own with the settings that a server has by itself, its data in
-    `directory`.
+    """The address of an empty store on a server with the settings that a server has by itself; all rows share it, and
+    its data is beside `directory`.
     """
     from jumar.testing.postgres import PostgresServer, fresh_schema
 
-    # A server that root starts runs as somebody else, who has to reach its folder.
-    for folder in (directory, directory.parent):
-        folder.chmod(0o755)
-    usual = {"shared_buffers": "128MB", "autovacuum_naptime": "1min", "log_checkpoints": "on"}
-    server = PostgresServer(fsync=True, max_connections=100, settings=usual, within=directory)
-    with server, fresh_schema(server) as address:
+    if not _server:
+        within: Path | None = directory.parent
+        directory.parent.chmod(0o755)
+        if not _is_reached(directory):
+            print("Warning: the server's data is where temporary files go: it cannot reach --dir.", file=sys.stderr)
+            within = None
+        usual = {"shared_buffers": "128MB", "autovacuum_naptime": "1min", "log_checkpoints": "on"}
+        started = PostgresServer(fsync=True, max_connections=100, settings=usual, within=within)
+        _server.append(_running.enter_context(started))
+    with fresh_schema(_server[0]) as address:
         yield address
+
+
+def _is_reached(directory: Path) -> bool:
+    """Whether a server that root starts, which then runs as somebody else, comes to this directory."""
+    return os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in directory.parents)
+
+
+def stop_server() -> None:
+    """Stop it, before its folder goes."""
+    _server.clear()
+    _running.close()
 
 
 class Inserting:

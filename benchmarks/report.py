@@ -63,7 +63,7 @@ def _cells(figure: Figure) -> list[str]:
     return [
         figure.what,
         "" if figure.budget is None else _amount(figure.budget, figure.unit),
-        _amount(figure.measured, figure.unit),
+        "not measured" if figure.measured is None else _amount(figure.measured, figure.unit),
         spread,
         _us(figure.floor_us),
         _us(figure.jumar_us),

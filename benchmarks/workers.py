@@ -21,19 +21,17 @@ from jumar import Harness
 from jumar.core.states import EventKind, Status
 from jumar.core.store import RunFilter
 
-PROCESSES = (1, 2, 3, 4)
 _CONCURRENCY = 8
-_TTL = 2.0
 _LONG = 30.0  # a lease that does not run out meanwhile
 _MOST_SECONDS = 120.0
 
 
 def measure_workers(directory: Path, sizes: Sizes) -> list[Figure]:
     """Advances a second of one to four processes, on runs that are there when they begin."""
-    speeds: dict[int, list[float]] = {count: [] for count in PROCESSES}
+    speeds: dict[int, list[float]] = {count: [] for count in sizes.workers}
     with served(directory) as address, made(address, _LONG) as harness:
         for turn in range(sizes.worker_rounds):
-            for count in PROCESSES if turn % 2 else reversed(PROCESSES):
+            for count in sizes.workers if turn % 2 else reversed(sizes.workers):
                 speeds[count].append(_advances_a_second(harness, address, count, sizes))
     return [
         Figure(
@@ -47,7 +45,7 @@ def measure_workers(directory: Path, sizes: Sizes) -> list[Figure]:
                 f"{sizes.worker_runs} runs of {sizes.worker_steps} reads, {_CONCURRENCY} at a time in each process",
             ),
         )
-        for count in PROCESSES
+        for count in sizes.workers
     ]
 
 
@@ -70,18 +68,20 @@ def _advances_a_second(harness: Harness, address: str, count: int, sizes: Sizes)
 
 def measure_takeovers(directory: Path, sizes: Sizes) -> list[Figure]:
     """From the kill of a worker to the claim by another one, for each of its runs."""
-    with served(directory) as address, made(address, _TTL) as harness:
+    with served(directory) as address, made(address, sizes.ttl) as harness:
         taken = [each for turn in range(sizes.kills) for each in _takeovers(harness, address, sizes, turn)]
     middle, late = _percentile(taken, 50), _percentile(taken, 99)
-    told = f"p50 {middle:.2f} s, p99 {late:.2f} s, longest {max(taken):.2f} s of {len(taken)}; the ttl is {_TTL:g} s"
+    told = (
+        f"p50 {middle:.2f} s, p99 {late:.2f} s, longest {max(taken):.2f} s of {len(taken)}; the ttl is {sizes.ttl:g} s"
+    )
     return [
         Figure(
             f"takeover-{name}",
             f"from kill -9 of a worker to the takeover of its runs on PostgreSQL, {name}, over the ttl",
             "x",
             None,
-            seconds / _TTL,
-            floor_us=_TTL * 1e6,
+            seconds / sizes.ttl,
+            floor_us=sizes.ttl * 1e6,
             jumar_us=seconds * 1e6,
             notes=(told,) if name == "p99" else (),
         )
@@ -94,12 +94,12 @@ def _takeovers(harness: Harness, address: str, sizes: Sizes, turn: int) -> list[
     seconds each run was nobody's.
     """
     run_ids = [harness.start(AGENT, 1) for _ in range(sizes.killed_runs)]
-    with _child(address, _TTL, "holds", places=sizes.killed_runs) as victim:
+    with _child(address, sizes.ttl, "holds", places=sizes.killed_runs) as victim:
         _tell(victim)
         _await(lambda: len(harness.store.runs(RunFilter(status=Status.RUNNING, limit=1000))) == len(run_ids))
-        with _child(address, _TTL, places=sizes.killed_runs) as heir:
+        with _child(address, sizes.ttl, places=sizes.killed_runs) as heir:
             _tell(heir)
-            time.sleep(_TTL / 3 * (1 + turn / sizes.kills))
+            time.sleep(sizes.ttl / 3 * (1 + turn / sizes.kills))
             killed_at = time.time()
             victim.kill()
             _await(lambda: not harness.store.runs(RunFilter(status=Status.RUNNING, limit=1)))

@@ -46,10 +46,12 @@ ROWS = {
     "postgres-runs-asyncio",
     "workers-1",
     "workers-2",
-    "workers-3",
-    "workers-4",
     "takeover-p50",
     "takeover-p99",
+    "peer-langgraph-sqlite",
+    "peer-langgraph-postgres",
+    "peer-dbos-postgres",
+    "peer-absurd-postgres",
 }
 CLOCKS = {"started_at", "ended_at"}
 
