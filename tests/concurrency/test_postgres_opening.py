@@ -14,6 +14,7 @@ from jumar.core.states import Control
 from jumar.stores.opening import open_store
 from jumar.stores.postgres.address import parse
 from jumar.stores.postgres.migrating import newest_schema
+from jumar.stores.postgres.store import PostgresStore
 from jumar.testing.conformance_scene import Scene
 from jumar.testing.tcp_proxy import TcpProxy
 from tests.concurrency.postgres_beside import SECONDS, beside, port_of, through
@@ -165,6 +166,14 @@ def test_what_waiting_does_not_mend_is_told_at_once(postgres_address: str) -> No
     with pytest.raises(errors.StoreUnavailable, match="refused the connection") as caught:
         open_store(address)
     assert "nothing_here" in caught.value.what
+
+
+def test_the_server_misses_a_client_that_vanished_long_before_two_hours_are_over(postgres_address: str) -> None:
+    store = PostgresStore(f"{postgres_address}&options=-c%20work_mem%3D5MB")
+    with store.connected() as connection:
+        for setting, expected in (("tcp_keepalives_idle", "10"), ("tcp_keepalives_count", "3"), ("work_mem", "5MB")):
+            assert connection.execute(f"SHOW {setting}").fetchone() == (expected,)
+    store.close()
 
 
 def test_an_address_that_cannot_be_read_does_not_tell_its_password() -> None:

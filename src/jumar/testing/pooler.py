@@ -4,7 +4,8 @@ It is to PostgreSQL what PgBouncer is in its transaction mode, reduced to what a
 without a server; from the first message of a transaction to the ReadyForQuery that ends it, one of the pooled
 connections is the client's, and then the one that has waited longest is next.  So whatever a client leaves in its
 session, a setting, a prepared statement, an advisory lock, a LISTEN, it does not find there again.  Notifications that
-arrive between transactions are lost, as they are there.  The server must ask for no password.
+arrive between transactions are lost, as they are there, and settings for a session are refused in a greeting.  The
+server must ask for no password.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Self
 _PROTOCOL = 196608  # 3.0
 _WANTS_TLS = frozenset({80877103, 80877104})  # SSLRequest and GSSENCRequest, which are declined
 _CANCEL = 80877102
+_NOT_TAKEN = b"SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
 _GREETING = {
     "server_version": "16.0",
     "server_encoding": "UTF8",
@@ -154,8 +156,11 @@ def _greeted(client: _Stream) -> bool:
     """Let a client believe that it has logged in; False for one that only came to cancel another's statement."""
     while True:
         (length, code) = struct.unpack("!ii", client.exactly(8))
-        client.exactly(length - 8)
+        given = client.exactly(length - 8)
         if code == _CANCEL:
+            return False
+        if b"options\0" in given:
+            client.socket.sendall(_message(b"E", _NOT_TAKEN))
             return False
         if code not in _WANTS_TLS:
             break

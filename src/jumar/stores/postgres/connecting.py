@@ -51,6 +51,10 @@ _DEFAULTS = {
     "tcp_user_timeout": "25000",
     "client_encoding": "utf8",
 }
+# The same for the server's side.  A half of a transaction may have come through before the network was cut, and until
+# the server misses its client that half holds its locks.
+_FOR_THE_SERVER = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+_NOT_TAKEN = "unsupported startup parameter"  # what poolers say, who see to their servers themselves
 
 
 class Patience:
@@ -92,6 +96,7 @@ class Connections:
         self.seconds, self.opening_seconds = (
             (WAIT_SECONDS, OPENING_SECONDS) if given is None else (_seconds(given, self.where),) * 2
         )
+        self._options = {"options": f"{_FOR_THE_SERVER} {self._parameters.get('options', '')}".rstrip()}
         self._idle: list[tuple[Connection, float]] = []
         self._places = _places()
         self._hurry = local()
@@ -189,8 +194,14 @@ class Connections:
     def once(self, timeout: float) -> Connection:
         """A connection of the caller's own, by one attempt; raises psycopg's errors."""
         # psycopg counts whole seconds, for each host of the address, and takes 0 for no limit.
-        parameters = {**self._parameters, "connect_timeout": max(2, int(timeout))}
-        return psycopg.Connection.connect(autocommit=True, prepare_threshold=None, **parameters)
+        parameters = {**self._parameters, **self._options, "connect_timeout": max(2, int(timeout))}
+        try:
+            return psycopg.Connection.connect(autocommit=True, prepare_threshold=None, **parameters)
+        except psycopg.OperationalError as error:
+            if not self._options or _NOT_TAKEN not in str(error):
+                raise
+        self._options = {}
+        return self.once(timeout)
 
     def close(self) -> None:
         """Close those that are not lent out, and the others when they are given back."""
