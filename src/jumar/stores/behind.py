@@ -232,11 +232,9 @@ class WriteBehind:
         """Make one more attempt at what is not on disk, and hold nothing back any more."""
         self._closing = True
         before = self._tally.lost
-        while self._hot or self._held:
+        while self._writer is not None and (self._leader or self._pending or self._held):  # else nothing is hot
             with self._lock:
                 self._release_held()
-            if not (self._leader or self._pending):
-                break
             self.flush(None)
         with self._lock:
             self._ring()
