@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jumar.stores.sqlite
-from jumar.database.queries import migrations, named_statements, statements
+from jumar.database.queries import migrations, statements
 from jumar.stores.packing import PLAIN, ZSTD, pack, unpack
+from jumar.stores.sqlite.tables import SQL
 
 PACKAGE = "jumar.stores.sqlite"
 FOLDER = Path(jumar.stores.sqlite.__file__).parent
@@ -53,10 +54,10 @@ def schema() -> sqlite3.Connection:
     return connection
 
 
-@pytest.mark.parametrize("name", named_statements(PACKAGE))
+@pytest.mark.parametrize("name", SQL)
 def test_every_statement_fits_the_schema_and_is_used(name: str) -> None:
     connection = schema()
-    text = named_statements(PACKAGE)[name]
+    text = SQL[name]
     connection.execute(f"EXPLAIN {text}", _anything_for(text))
     connection.close()
     code = "".join(path.read_text("utf-8") for path in FOLDER.parent.rglob("*.py"))
@@ -135,7 +136,7 @@ def test_a_statement_finds_its_rows_by_the_index_that_was_made_for_it(name: str,
 _NO_TABLE = {"SCAN CONSTANT ROW", "SCAN origin"}
 
 
-@pytest.mark.parametrize("name", named_statements(PACKAGE))
+@pytest.mark.parametrize("name", SQL)
 def test_no_statement_reads_a_table_from_end_to_end(name: str) -> None:
     read = [line for line in _plan(name) if line.startswith("SCAN") and "INDEX" not in line]
     assert set(read) <= _NO_TABLE, _plan(name)
@@ -143,7 +144,7 @@ def test_no_statement_reads_a_table_from_end_to_end(name: str) -> None:
 
 def _plan(name: str) -> list[str]:
     connection = schema()
-    text = named_statements(PACKAGE)[name]
+    text = SQL[name]
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", _anything_for(text))]
     connection.close()
     return plan

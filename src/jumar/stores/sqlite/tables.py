@@ -14,7 +14,7 @@ from jumar.stores import refusals
 from jumar.stores.packing import pack
 from jumar.stores.rows import run_record, usage_bytes
 
-SQL = named_statements("jumar.stores.sqlite")
+SQL = named_statements("jumar.stores.sqlite") | named_statements("jumar.stores.sqlite", "moving.sql")
 
 
 class Undo(Exception):
