@@ -221,8 +221,7 @@ def test_a_process_that_stopped_with_the_lock_keeps_others_waiting_until_it_is_k
     run = scene.running(run_id="mine")
     body = """
 store = open_store(address)
-lock = store._lock.held()
-lock.__enter__()
+store._lock.acquire()
 begin()
 """
     with workers(body, root, 1) as (holder,):

@@ -78,8 +78,11 @@ def prepare(disk: Disk, root: str, lock: StoreLock) -> tuple[int, int]:
             return before, before
         if not os.path.isdir(root):  # noqa: PTH112
             _make(disk, root)
-        with lock.held():
+        try:
+            lock.acquire()
             return _marked(disk, root), newest_schema()
+        finally:
+            lock.release()
     except OSError as error:
         raise translated(error, root) from error
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from jumar import errors
@@ -26,24 +24,9 @@ class StoreLock:
         self._where = where
         self._file: int | None = None
 
-    @contextmanager
-    def held(self, wait: bool = True) -> Iterator[None]:
-        """With the lock, waiting for it up to a minute, or with `wait=False` not at all: then StoreBusy."""
+    def acquire(self, wait: bool = True) -> None:
+        """Take the lock, waiting for it up to a minute, or with `wait=False` not at all: then StoreBusy."""
         file = self._opened()
-        try:
-            self._acquire(file, wait)
-            yield
-        finally:
-            if self._file == file:
-                flock(file, LOCK_UN)
-
-    def close(self) -> None:
-        """Give the lock file back."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    def _acquire(self, file: int, wait: bool) -> None:
         give_up = time.monotonic() + WAIT_SECONDS
         pause = 0.0002
         while True:
@@ -54,6 +37,17 @@ class StoreLock:
                     raise errors.StoreBusy(f"other processes kept {self._where} locked for too long") from None
             time.sleep(random.uniform(pause / 2, pause))
             pause = min(pause * 1.5, 0.01)
+
+    def release(self) -> None:
+        """Give the lock back, where it was taken."""
+        if self._file is not None:
+            flock(self._file, LOCK_UN)
+
+    def close(self) -> None:
+        """Give the lock file back."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _opened(self) -> int:
         """The lock file; opened anew where it is another one by now, whose lock the others take."""

@@ -90,35 +90,47 @@ class FileStore(SQLiteStore):
         self._hints.close()
 
     def _written(self, changes: Sequence[Change], wait: bool) -> list[Outcome | Exception]:
-        with self._exclusively(wait):
+        written = super()._written
+
+        def work() -> list[Outcome | Exception]:
             answers: list[Outcome | Exception] = []
             for _, group in groupby(changes, _run_of):
-                answers += super()._written(list(group), True)
+                answers += written(list(group), True)
             return answers
+
+        return self._exclusively(work, wait)
 
     def read_back(self, change: Change) -> Outcome | None:
         """See `Store.read_back`."""
-        with self._exclusively(True):
-            return super().read_back(change)
+        read_back = super().read_back
+        return self._exclusively(lambda: read_back(change), True)
 
-    @contextmanager
-    def _exclusively(self, wait: bool) -> Iterator[None]:
-        """With the store's lock, and the image as the folders say."""
+    def _exclusively(self, work: Callable[[], T], wait: bool) -> T:
+        """Do this with the store's lock, and the image as the folders say.
+
+        An interrupt can come between any two steps here, so the lock is taken within what gives it back, and that is
+        done again where it was interrupted.
+        """
         if self._gone is not None:
             raise errors.StoreUnavailable(self._gone, hint="Open a new Harness.")
-        if not self._turn.acquire(blocking=wait):
-            raise errors.StoreBusy(f"another thread writes to {self._where}")
-        try:
-            with self._said(), self._lock.held(wait), self._writing:
-                self._roll_back()
-                for folder in tuple(self._unsure):
-                    self._files.flush(folder)
-                    self._unsure.discard(folder)
-                self._intake.catch_up(settled=True)
-                self._remove_leftovers()
-                yield
-        finally:
-            self._turn.release()
+        with self._turn:
+            try:
+                self._lock.acquire(wait)
+                with self._writing:
+                    self._roll_back()
+                    for folder in tuple(self._unsure):
+                        self._files.flush(folder)
+                        self._unsure.discard(folder)
+                    self._intake.catch_up(settled=True)
+                    self._remove_leftovers()
+                    return work()
+            except OSError as error:
+                raise translated(error, self._where) from error
+            finally:
+                try:
+                    self._lock.release()
+                finally:
+                    self._lock.release()
 
     def _remove_leftovers(self) -> None:
         while self._intake.broken_off:
