@@ -14,6 +14,8 @@ import psycopg
 
 from jumar.core.store import Store
 from jumar.stores.postgres.address import parse
+from jumar.stores.postgres.connecting import Connection
+from jumar.stores.postgres.migrating import newest_schema
 from jumar.stores.postgres.store import PostgresStore
 from jumar.testing.conformance_suite import SECOND_FOLDER
 from jumar.testing.postgres import drop_schema, server, with_schema
@@ -32,13 +34,14 @@ class OneSchema:
         self.beside: psycopg.Connection[Any] = psycopg.connect(parse(self.address).uri, autocommit=True)
         atexit.register(self._drop, there)
         self._emptied_for: set[object] = set()
+        self._spare: list[Connection] = []
 
     def store_of(self, owner: object) -> Store:
         """The store that stands for `owner`, a folder: an empty one at first, the same one when asked again."""
         if owner not in self._emptied_for:
             self._emptied_for.add(owner)
             self.empty()
-        return PostgresStore(self.address)
+        return _Reusing(self.address, self._spare)
 
     def empty(self) -> None:
         """Take every row away."""
@@ -49,8 +52,31 @@ class OneSchema:
         return self.beside.execute(text.replace("{schema}", self.name).encode())
 
     def _drop(self, there: str) -> None:
-        self.beside.close()
+        for connection in (self.beside, *self._spare):
+            connection.close()
         drop_schema(there, self.name)
+
+
+class _Reusing(PostgresStore):
+    """A store that begins with connections of one before it, and does not look whether its tables are there: a new
+    connection has to learn all functions anew, which takes longer than most tests.
+    """
+
+    def __init__(self, address: str, spare: list[Connection]) -> None:
+        self._spare = spare
+        super().__init__(address)
+
+    def _migrate(self) -> tuple[int, int]:
+        if not self._spare:
+            return super()._migrate()
+        self._connections.give(self._spare.pop())
+        self.now()  # which is what a migration finds out besides
+        return newest_schema(), newest_schema()
+
+    def close(self) -> None:
+        while (connection := self._connections._pop()) is not None:
+            self._spare.append(connection)
+        super().close()
 
 
 @cache

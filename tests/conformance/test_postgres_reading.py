@@ -131,15 +131,22 @@ def test_the_lease_clock_is_the_servers_wherever_that_goes(scene: Scene, postgre
         assert scene.store.now().ms < before
 
 
-def test_a_reading_of_the_servers_clock_is_placed_in_the_middle_of_its_journey(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = [1_000]
-    monkeypatch.setattr(clock, "lease_ms", lambda: here[0])
+def test_the_servers_clock_is_never_thought_to_be_ahead_of_what_was_heard_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ms = 1_000_000
+    here = [1_000 * ms]
+    monkeypatch.setattr(clock, "lease_ns", lambda: here[0])
     estimated = ServerClock()
     assert not estimated.is_fresh
-    here[0] = 1_040
-    estimated.learn(500_000, sent_ms=1_000)
-    assert (estimated.ms(), estimated.is_fresh) == (500_020, True)
-    here[0] += 4_000
-    assert (estimated.ms(), estimated.is_fresh) == (504_020, True)
-    here[0] += 1_000
-    assert (estimated.ms(), estimated.is_fresh) == (505_020, False)
+    here[0] = 1_040 * ms + 999_999
+    estimated.learn(500_000)
+    assert (estimated.ms(), estimated.is_fresh) == (500_000, True)
+    here[0] += ms - 1
+    assert estimated.ms() == 500_000
+    here[0] += 1
+    assert estimated.ms() == 500_001
+    here[0] += 3_999 * ms
+    assert (estimated.ms(), estimated.is_fresh) == (504_000, True)
+    here[0] += 1_000 * ms
+    assert (estimated.ms(), estimated.is_fresh) == (505_000, False)

@@ -35,6 +35,11 @@ def lease_ms(_read: Callable[[int], int] = time.clock_gettime_ns, _clock: int = 
     return _read(_clock) // 1_000_000
 
 
+def lease_ns() -> int:
+    """Nanoseconds on the same clock."""
+    return time.clock_gettime_ns(_ID)
+
+
 def lease_now() -> LeaseTime:
     """A reading of this host's lease clock."""
     return LeaseTime(BOOT, lease_ms())

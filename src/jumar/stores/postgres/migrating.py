@@ -13,7 +13,6 @@ import psycopg
 
 from jumar import errors
 from jumar.database.queries import migrations
-from jumar.stores.clock import lease_ms
 from jumar.stores.postgres.address import parse
 from jumar.stores.postgres.clock import ServerClock
 from jumar.stores.postgres.connecting import Connection, Connections, Patience, close
@@ -32,7 +31,6 @@ def newest_schema() -> int:
 
 def schema_number(connection: Connection, schema: str, clock: ServerClock | None = None) -> int:
     """The number of the schema the database has; 0 where it has none.  What the server's clock said goes to `clock`."""
-    sent = lease_ms()
     try:
         row = connection.execute(filled(_NUMBER, schema), binary=True).fetchone()
     except _NOT_THERE:
@@ -40,7 +38,7 @@ def schema_number(connection: Connection, schema: str, clock: ServerClock | None
     if row is None:
         raise errors.SchemaMismatch(f"the table schema_version of {schema} is empty; its number is not known")
     if clock is not None:
-        clock.learn(row[1], sent)
+        clock.learn(row[1])
     return int(row[0])
 
 

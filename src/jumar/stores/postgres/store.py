@@ -17,7 +17,6 @@ from jumar import errors
 from jumar.core.changes import Change, Outcome
 from jumar.core.records import LeaseTime, RunExport
 from jumar.core.store import CommitUnknown, Inspection, Watch
-from jumar.stores.clock import lease_ms
 from jumar.stores.postgres.address import parse
 from jumar.stores.postgres.clock import ServerClock
 from jumar.stores.postgres.connecting import Connection, Connections, Patience, close
@@ -109,13 +108,12 @@ class PostgresStore(Reading):
         return self._clock.ms()
 
     def _read_clock(self) -> None:
-        sent = lease_ms()
         try:
             with self._connections.lent(wait=False) as connection:
                 read = rows_of(connection, self._sql["clock"], ())[0][0]
         except (psycopg.Error, errors.StoreBusy):
             return  # this host's clock has not run away from it meanwhile
-        self._clock.learn(read, sent)
+        self._clock.learn(read)
 
     def watch(self) -> Watch:
         """See `Store.watch`."""

@@ -37,7 +37,6 @@ from jumar.core.phases import FINAL
 from jumar.core.records import LeaseTime, RunRecord
 from jumar.core.states import EventKind, mask
 from jumar.stores import refusals
-from jumar.stores.clock import lease_ms
 from jumar.stores.packing import pack
 from jumar.stores.postgres import moving, raised
 from jumar.stores.postgres.documents import answer_rest, claim_rest, jsonb, keys, rest_of, workspaces
@@ -46,7 +45,7 @@ from jumar.stores.postgres.run_rows import run_of
 
 Connection: TypeAlias = psycopg.Connection[Any]
 Statements: TypeAlias = Mapping[str, str]
-Learn: TypeAlias = Callable[[int, int], None]
+Learn: TypeAlias = Callable[[int], None]
 
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 COMMIT = "COMMIT"
@@ -76,8 +75,7 @@ def apply_batch(
 
     `connection` is in autocommit mode and outside a transaction, and is so again afterwards.  Raises psycopg.Error
     where the database does, or a guard failed after rows were written: nothing is left behind then, unless the
-    connection was lost.  Of a lone change the latter is its Refusal.  `learn` is told the server's lease clock, and
-    when it was asked for on this host's.
+    connection was lost.  Of a lone change the latter is its Refusal.  `learn` is told the server's lease clock.
     """
     adoption = next((change for change in changes if isinstance(change, Adopt)), None)
     if adoption is not None:
@@ -88,19 +86,17 @@ def apply_batch(
         return [_alone(connection, sql, changes[0], learn)]
     groups = grouped(changes)
     calls = [Call("advance_many", columns(group)) if isinstance(group, list) else call_for(group) for group in groups]
-    sent = lease_ms()
     replies = _again(lambda: _pipelined(connection, sql, [_locks(changes), *calls]))[1:]
     told: list[Any] = []
     for group, reply in zip(groups, map(_decode, replies), strict=True):
         told += reply if isinstance(group, list) else [reply]
     if learn is not None and told:
-        learn(told[-1][0], sent)
+        learn(told[-1][0])
     return [_outcome(change, each) for change, each in zip(changes, told, strict=True)]
 
 
 def _alone(connection: Connection, sql: Statements, change: Change, learn: Learn | None) -> Outcome:
     call = call_for(change)
-    sent = lease_ms()
     try:
         if call.name in _BY_THEMSELVES:
             reply = _again(lambda: _autocommitted(connection, sql, call))
@@ -113,7 +109,7 @@ def _alone(connection: Connection, sql: Statements, change: Change, learn: Learn
         return refusal
     told = _decode(reply)
     if learn is not None:
-        learn(told[0], sent)
+        learn(told[0])
     return _outcome(change, told)
 
 
