@@ -211,6 +211,27 @@ def test_runs_of_agents_that_are_not_known_are_left_alone_and_that_is_told_once(
             assert [worker.left(run_id, "COMPLETED").output for run_id in strange] == ["strange"] * 30
 
 
+def test_runs_whose_files_are_elsewhere_are_left_alone_and_keep_no_other_from_its_turn(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "runs.db"
+    with Harness(f"sqlite:///{path}") as harness:
+
+        @harness.agent
+        def fine(run: Any, task: Any) -> str:
+            return "fine"
+
+        elsewhere = [harness.start(fine) for _ in range(50)]
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE run SET workspace = 'web-3:/srv/site'")
+        with caplog.at_level(logging.WARNING, "jumar"), Working(harness, concurrency=2) as worker:
+            worker.left(harness.start(fine), "COMPLETED")
+        assert [record.getMessage() for record in caplog.records] == [
+            "runs on the files of web-3:/srv/site are left to others: these files are not here"
+        ]
+        assert {harness.show(run_id).run.status for run_id in elsewhere} == {"QUEUED"}
+
+
 def test_a_run_that_somebody_drives_is_left_alone(tmp_path: Path) -> None:
     gate = Gate()
     address = f"sqlite:///{tmp_path / 'runs.db'}"

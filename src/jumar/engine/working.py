@@ -53,6 +53,7 @@ _LONGEST_OUTAGE_DELAY = 30.0
 _STOP_SECONDS = 0.2  # how often it is looked whether to stop, where nobody can tell
 _STRANGERS_SECONDS = 60.0  # how often it is looked whether runs are due that nobody here can run
 _STRANGERS = 100
+_NOT_HERE_SECONDS = 5.0  # how long a run is left alone whose files are elsewhere
 _MOST_ALONE = 1000  # runs left alone for a while that are remembered once that while is over
 
 
@@ -269,27 +270,33 @@ class Worker:
         return bool(runs)
 
     def _due(self, free: int) -> list[RunRecord]:
-        """So many of the first runs that are due and that can be run here, picked at random."""
-        now = time.monotonic()
-        alone = {run_id for run_id, (until, _) in self._left_alone.items() if until > now}
+        """So many runs that are due and that can be run here, picked at random among the first."""
         most = max(_FEWEST, _SPREAD * free)
-        limit = most + len(alone) + len(self._slots)
-        due = self._store.due(self._engine.io.wall(), limit, list(self._agents))
-        random.shuffle(due)
+        while True:
+            now = time.monotonic()
+            alone = {run_id for run_id, (until, _) in self._left_alone.items() if until > now}
+            limit = most + len(alone) + len(self._slots)
+            due = self._store.due(self._engine.io.wall(), limit, list(self._agents))
+            fresh = [run_id for run_id in due if run_id not in alone and run_id not in self._slots]
+            first = fresh[:most]
+            random.shuffle(first)
+            runs = self._to_be_run(first + fresh[most:], free)
+            if runs or not fresh or len(due) < limit:
+                return runs  # else none of them can be run here, and there are more behind them
+
+    def _to_be_run(self, run_ids: list[str], free: int) -> list[RunRecord]:
+        """The first of these that can be run here; those that cannot are left alone for a while."""
         runs: list[RunRecord] = []
-        for run_id in due:
-            if run_id in alone or run_id in self._slots:
-                continue
-            run = self._store.run(run_id)
-            if run is None or run.agent not in self._agents:
-                continue
-            if not self._can_open(run):
-                self._leave_alone(run_id)
-                self._tell_once(f"runs on the files of {run.workspace} are left alone: they cannot be opened here")
-                continue
-            runs.append(run)
+        for run_id in run_ids:
             if len(runs) == free:
                 break
+            run = self._store.run(run_id)
+            if run is not None and run.agent in self._agents and self._can_open(run):
+                runs.append(run)
+                continue
+            self._keep_alone(run_id, min(_NOT_HERE_SECONDS, self._engine.settings.lease_ttl / 2), 0)
+            if run is not None and run.agent in self._agents:
+                self._tell_once(f"runs on the files of {run.workspace} are left to others: these files are not here")
         return runs
 
     def _start(self, run: RunRecord) -> None:
@@ -345,7 +352,7 @@ class Worker:
             self._tell(Happening("not-driven", run, error=error))
 
     def _leave_alone(self, run_id: str) -> None:
-        """Do not look at a run again at once that somebody else was quicker to take, or that cannot be run here."""
+        """Do not look at a run again at once that somebody else was quicker to take."""
         self._keep_alone(run_id, self._options.poll, self._left_alone.get(run_id, (0.0, 0))[1])
 
     def _leave_alone_longer(self, run_id: str) -> None:
