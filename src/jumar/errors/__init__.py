@@ -10,51 +10,88 @@ It never leaves `Harness.run` and its kin: they turn it into a result or into th
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
+from jumar.errors.base import JumarError, UsageError
+from jumar.errors.files import (
+    BudgetExceeded,
+    PathRefused,
+    RestoreFailed,
+    RootRefused,
+    WorkspaceBusy,
+    WorkspaceConflict,
+    WorkspaceElsewhere,
+    WorkspaceError,
+)
+from jumar.errors.refused import (
+    CannotReopen,
+    CannotRollBack,
+    CheckpointNotFound,
+    EnvironmentDrifted,
+    IllegalTransition,
+    LeaseHeld,
+    LeaseLost,
+    Refused,
+    ReplayDiverged,
+    RunEnded,
+    StaleVersion,
+)
 
-class JumarError(Exception):
-    """Base of every error Jumar raises.
-
-    `what` tells what happened, `safe` what is known to be safe at this moment, `hint` what to do next; `code` is a
-    stable identifier for programs and `exit_code` what the command line ends with.
-    """
-
-    code: ClassVar[str] = "error"
-    exit_code: ClassVar[int] = 1
-    default_safe: ClassVar[str] = "Everything recorded before this stays recorded."
-    default_hint: ClassVar[str] = "Look at the run with `jumar show RUN`."
-
-    def __init__(self, what: str, *, safe: str | None = None, hint: str | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        self.safe = safe if safe is not None else self.default_safe
-        self.hint = hint if hint is not None else self.default_hint
-
-    def __str__(self) -> str:
-        return f"{self.what}\n  Safe now: {self.safe}\n  Next: {self.hint}"
-
-    def __reduce__(self) -> Any:
-        return (_rebuild, (type(self), self.what, self.safe, self.hint, self.__dict__))
-
-
-def _rebuild(kind: type[JumarError], what: str, safe: str, hint: str, state: dict[str, Any]) -> JumarError:
-    error = kind.__new__(kind)
-    JumarError.__init__(error, what, safe=safe, hint=hint)
-    error.__dict__.update(state)
-    return error
+__all__ = [
+    "AgentExited",
+    "BudgetExceeded",
+    "CallFailed",
+    "CallRejected",
+    "CannotReopen",
+    "CannotRollBack",
+    "CheckpointNotFound",
+    "ConfigError",
+    "EnvironmentDrifted",
+    "IdentityConflict",
+    "IllegalTransition",
+    "IntegrityError",
+    "InvalidReference",
+    "JumarError",
+    "LeaseHeld",
+    "LeaseLost",
+    "MapFailed",
+    "NotApplied",
+    "NotStorable",
+    "NotSupported",
+    "PathRefused",
+    "Refused",
+    "ReplayDiverged",
+    "RequestNotFound",
+    "RestoreFailed",
+    "ResultNotStorable",
+    "RootRefused",
+    "RunEnded",
+    "RunExists",
+    "RunFailed",
+    "RunNotFinished",
+    "RunNotFound",
+    "SchemaMismatch",
+    "StaleVersion",
+    "StepsExhausted",
+    "Stopped",
+    "StoreBusy",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreUnavailable",
+    "ToolNotAllowed",
+    "UnknownAgent",
+    "UsageError",
+    "VerificationFailed",
+    "WorkerCrashed",
+    "WorkspaceBusy",
+    "WorkspaceConflict",
+    "WorkspaceElsewhere",
+    "WorkspaceError",
+]
 
 
 # --- Asked for in a way that cannot work: nothing was touched. ---------------------------------------------------
-
-
-class UsageError(JumarError):
-    """The request itself cannot be carried out as it was put."""
-
-    code = "usage"
-    exit_code = 2
-    default_safe = "Nothing was changed."
-    default_hint = "Correct the call and try again."
 
 
 class NotSupported(UsageError):
@@ -134,106 +171,6 @@ class RequestNotFound(UsageError):
     default_hint = "`jumar show RUN` lists what waits and the command that answers it."
 
 
-# --- Refused by a guard: this process stops driving the run, the run itself is sound. ------------------------------
-
-
-class Refused(JumarError):
-    """A guard of the protocol did not hold, so the change was not made."""
-
-    code = "refused"
-    exit_code = 4
-    default_safe = "The change was not made; the run stands at its last recorded fact."
-    default_hint = "Let the process that holds the run go on, or resume it once its lease has run out."
-
-
-class LeaseHeld(Refused):
-    """Another process drives this run and renews its lease."""
-
-    code = "lease-held"
-
-
-class LeaseLost(Refused):
-    """This process no longer holds the run's lease: it expired, or another process took the run over."""
-
-    code = "lease-lost"
-
-
-class StaleVersion(Refused):
-    """The run has moved on since the version this change was based on."""
-
-    code = "stale-version"
-
-
-class IllegalTransition(Refused):
-    """The run's phase, or the call's state, does not allow this change."""
-
-    code = "illegal-transition"
-
-
-class RunEnded(Refused):
-    """The run is finished; it cannot be driven further."""
-
-    code = "run-ended"
-    default_safe = "The run stands as it is."
-    default_hint = "Look at what it did with `jumar show RUN`."
-
-
-class CannotReopen(Refused):
-    """A failed run cannot be taken up again where it failed: what came after the failed call would be done twice."""
-
-    code = "cannot-reopen"
-    default_safe = "The run is FAILED as before; nothing was sent."
-    default_hint = (
-        "Go back to before that call with `jumar rollback RUN --to VERSION`, or let another run go on from there with "
-        "`jumar fork RUN --at VERSION`; `jumar show RUN` lists what was done, and the versions."
-    )
-
-
-class CannotRollBack(Refused):
-    """The run cannot go back to that version: it was left behind already, something is in flight, or what lies open
-    there could not be taken up again.
-    """
-
-    code = "cannot-roll-back"
-    default_safe = "Nothing was undone; the run and its files are as they were."
-    default_hint = "`jumar show RUN` lists the versions that it can go back to."
-
-
-class CheckpointNotFound(UsageError):
-    """The run has no checkpoint of this version or name, or more than one of this name."""
-
-    code = "checkpoint-not-found"
-    default_hint = "`jumar show RUN` lists the run's checkpoints."
-
-
-class EnvironmentDrifted(Refused):
-    """Something outside has changed since the run was last driven, and the harness refuses to go on in that case.
-
-    `names` are the fingerprints that tell so.
-    """
-
-    code = "environment-drifted"
-    default_safe = "Nothing was sent; the run stands at its last recorded fact."
-    default_hint = "Set right what has changed, or resume with a harness that only warns: Harness(drift='warn')."
-
-    def __init__(self, what: str, *, names: tuple[str, ...] = (), **rest: Any) -> None:
-        super().__init__(what, **rest)
-        self.names = names
-
-
-class ReplayDiverged(Refused):
-    """The agent's code does something else than what is recorded.  `recorded` and `asked` are the two sides."""
-
-    code = "replay-diverged"
-    default_safe = "No call was sent. What is recorded stays recorded."
-    default_hint = "Resume the run with the code that recorded it; a new run would make all its calls again."
-
-    def __init__(self, what: str, *, recorded: str = "", asked: str = "", **rest: Any) -> None:
-        super().__init__(what, **rest)
-        self.recorded = recorded
-        self.asked = asked
-
-
 # --- The store. ----------------------------------------------------------------------------------------------------
 
 
@@ -291,77 +228,6 @@ class IntegrityError(JumarError):
     exit_code = 5
     default_safe = "Nothing was changed and nothing was guessed."
     default_hint = "Run `jumar doctor` to see which rows are damaged."
-
-
-# --- The workspace. ------------------------------------------------------------------------------------------------
-
-
-class WorkspaceError(JumarError):
-    """Files could not be captured or put back.  `paths` are those in question where they are known, relative to the
-    workspace.
-    """
-
-    code = "workspace"
-    exit_code = 4
-    default_safe = "The files are as they were before."
-    default_hint = "Mend what the message names and try again."
-
-    def __init__(self, what: str, *, paths: tuple[str, ...] = (), **rest: Any) -> None:
-        super().__init__(what, **rest)
-        self.paths = paths
-
-
-class PathRefused(WorkspaceError):
-    """A path leads out of the workspace, or to something in it that is left alone."""
-
-    code = "path-refused"
-    default_safe = "Nothing was read or written."
-    default_hint = "Give a relative path inside the workspace, with '/' between its segments."
-
-
-class WorkspaceConflict(WorkspaceError):
-    """Files changed since they were last known, so putting others back in their place would lose the change."""
-
-    code = "workspace-conflict"
-    default_safe = "No file was touched."
-    default_hint = "Look at them; then leave them out (skip), or put them back all the same (force): it can be undone."
-
-
-class RestoreFailed(WorkspaceError):
-    """A file could not be put back, so those put back before it were taken back as well."""
-
-    code = "restore-failed"
-    default_hint = "Mend what the message names and try again, or leave those files out (skip)."
-
-
-class WorkspaceBusy(WorkspaceError):
-    """Another process, or another thread of this one, holds the workspace's lock."""
-
-    code = "workspace-busy"
-    default_safe = "No file was touched."
-    default_hint = "Wait until it has finished; the lock ends with the process that holds it."
-
-
-class WorkspaceElsewhere(WorkspaceError):
-    """The files of a run are on another host, and are not to be had here."""
-
-    code = "workspace-elsewhere"
-    default_safe = "Nothing was touched; the run is as it was."
-    default_hint = "Do it on the host that has the files."
-
-
-class RootRefused(UsageError):
-    """A folder that is no workspace: `/`, a home directory or what contains one, or no directory at all."""
-
-    code = "root-refused"
-
-
-class BudgetExceeded(WorkspaceError):
-    """The workspace holds more than a capture may cost, in files, bytes or seconds."""
-
-    code = "budget-exceeded"
-    default_safe = "No snapshot was made; no file was touched."
-    default_hint = "Ignore what is generated, raise the budget, or accept a partial snapshot."
 
 
 # --- What calls and runs end with. ---------------------------------------------------------------------------------
@@ -517,3 +383,8 @@ class Stopped(BaseException):
         super().__init__(reason)
         self.reason = reason
         self.error = error
+
+
+# Where an error is written down it is told by where it is found, whichever file it is in.
+for _name in __all__:
+    globals()[_name].__module__ = __name__
