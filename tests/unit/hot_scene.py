@@ -68,17 +68,17 @@ class Held:
 
 
 class Failing:
-    """The store takes nothing of what `of` says, until it is mended; it says when it was asked so often."""
+    """The store takes nothing until it is mended; it says when it was asked so often."""
 
-    def __init__(self, store: Watched, error: Callable[[], Exception], of: RunRecord | None = None) -> None:
-        self.error, self.of = error, of
+    def __init__(self, store: Watched, error: Callable[[], Exception]) -> None:
+        self.error = error
         self.is_mended = False
         self.asked = 0
         self.asks = threading.Condition()
         store.before = self
 
     def __call__(self, changes: Any, wait: bool) -> None:
-        if self.is_mended or (self.of is not None and all(each.run_no != self.of.run_no for each in changes)):
+        if self.is_mended:
             return
         with self.asks:
             self.asked += 1
@@ -89,6 +89,29 @@ class Failing:
         """Go on once it has failed so often."""
         with self.asks:
             assert self.asks.wait_for(lambda: self.asked >= times, SOON)
+
+
+class FailingFor(Failing):
+    """The store takes nothing of one run: as stores do, it takes a batch apart, and the rest of it is made."""
+
+    def __init__(self, store: Watched, error: Callable[[], Exception], run: RunRecord) -> None:
+        super().__init__(store, error)
+        self.run, self.real = run, store.store.write
+        store.before = None
+        inner: Any = store.store
+        inner.write = self.write
+
+    def write(self, changes: Any, *, wait: bool = True) -> Any:
+        failing = [getattr(change, "run_no", 0) == self.run.run_no for change in changes]
+        if self.is_mended or not any(failing):
+            return self.real(changes, wait=wait)
+        rest = [change for change, fails in zip(changes, failing, strict=True) if not fails]
+        answers = iter(self.real(rest, wait=wait) if rest else [])
+        told = [self.error() if fails else next(answers) for fails in failing]
+        with self.asks:
+            self.asked += 1
+            self.asks.notify_all()
+        return told
 
 
 def locked() -> Exception:

@@ -19,7 +19,7 @@ from jumar.stores.commits import CommitQueue
 from jumar.stores.opening import open_store
 from jumar.testing.conformance_scene import LONG, Scene, call, named
 from tests.conformance.wrapping import Watched
-from tests.unit.hot_scene import SOON, Failing, Held, Hot, in_thread, locked, until
+from tests.unit.hot_scene import SOON, Failing, FailingFor, Held, Hot, in_thread, locked, until
 
 
 @pytest.fixture(autouse=True)
@@ -211,7 +211,7 @@ def test_another_runs_change_goes_on_while_one_runs_is_held_back(
     store: Watched, scene: Scene, queue: CommitQueue
 ) -> None:
     hot, other = Hot(queue, scene), Hot(queue, scene)
-    failing = Failing(store, locked, of=hot.run)
+    failing = FailingFor(store, locked, hot.run)
     hot.write()
     failing.failed(2)
     assert queue.submit(other.next(), other.lane) == other.ack(1)
