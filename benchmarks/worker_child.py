@@ -14,7 +14,7 @@ import threading
 
 from benchmarks.floors import RESULT
 from jumar import Harness, Run
-from jumar.engine.working import Stop
+from jumar.engine.places import Stop
 
 AGENT = "reader"
 

@@ -16,7 +16,7 @@ import pytest
 from jumar import Harness, RunResult
 from jumar.core.requests import Request
 from jumar.core.states import CallState
-from jumar.engine.working import Place
+from jumar.engine.places import Place
 from jumar.errors import RunExists
 from jumar.testing.crash_clock import StoppedClock
 from tests.crash import agents

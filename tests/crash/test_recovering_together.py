@@ -14,7 +14,7 @@ import pytest
 from jumar import AsyncRun, Happened, Harness, NotHappened
 from jumar.core.states import Status
 from jumar.core.store import RunFilter
-from jumar.engine.working import Stop
+from jumar.engine.places import Stop
 from jumar.testing import Witness
 from jumar.testing.postgres import PostgresServer, fresh_schema
 from tests.concurrency.workers import PATIENCE, Line, Worker, start

@@ -20,7 +20,7 @@ from jumar.cli.options import Options
 from jumar.cli.reading import info_of, short_id
 from jumar.cli.times import clock, lasted, now_ms
 from jumar.engine.logs import NOTHING, logger
-from jumar.engine.working import Stop
+from jumar.engine.places import Stop
 from jumar.errors import JumarError
 from jumar.stores.postgres.address import without_secrets
 

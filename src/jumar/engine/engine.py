@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from jumar.core.briefs.records import Drift
     from jumar.engine.flows.moving import Moving
     from jumar.engine.flows.rolling_back import Rolled
+    from jumar.engine.places import Place
     from jumar.engine.policy import ToolPolicy
     from jumar.engine.recovering import Planned, Recovery, Wanted
-    from jumar.engine.working import Place
 
 Faces = Callable[[LiveRun], Any]  # makes the object an agent gets as its first argument
 

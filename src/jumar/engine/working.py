@@ -21,28 +21,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jumar.core.failures import short_message
 from jumar.core.records import RunRecord
-from jumar.core.working import (
-    DEFAULT_CONCURRENCY,
-    DEFAULT_GRACE,
-    DEFAULT_MAX_CRASHES,
-    DEFAULT_POLL,
-    delay_after,
-    pause_before_looking,
-)
+from jumar.core.working import delay_after, pause_before_looking
 from jumar.engine.logs import INFO, NOTHING, WARNING, log
+from jumar.engine.places import Happening, Options, Place, Stop, Told
 from jumar.errors import IllegalTransition, LeaseHeld, RunEnded
 from jumar.stores.watching import Bell
 
 if TYPE_CHECKING:
     from jumar.core.store import Watch
     from jumar.engine.engine import Engine
-    from jumar.engine.live import LiveRun
 
 T = TypeVar("T")
 
@@ -55,94 +46,6 @@ _STRANGERS_SECONDS = 60.0  # how often it is looked whether runs are due that no
 _STRANGERS = 100
 _NOT_HERE_SECONDS = 5.0  # how long a run is left alone whose files are elsewhere
 _MOST_ALONE = 1000  # runs left alone for a while that are remembered once that while is over
-
-
-class Stop:
-    """Tells a worker to stop, once, or a second time to leave at once.  It may be told in a signal handler."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.wakes: Callable[[], None] | None = None
-
-    def set(self) -> None:
-        """Tell it."""
-        self.asked += 1
-        wakes = self.wakes
-        if wakes is not None:
-            wakes()
-
-    def is_set(self) -> bool:
-        """Whether it was told."""
-        return self.asked > 0
-
-
-class Told(Protocol):
-    """What tells a worker to stop: a `Stop`, or an event such as `threading.Event`."""
-
-    def is_set(self) -> bool: ...
-
-
-class Options(Struct, frozen=True):
-    """How a worker works; times are seconds."""
-
-    concurrency: int = DEFAULT_CONCURRENCY
-    poll: float = DEFAULT_POLL
-    grace: float = DEFAULT_GRACE
-    max_crashes: int = DEFAULT_MAX_CRASHES
-    until_idle: bool = False
-
-
-class Happening(Struct, frozen=True):
-    """Something a worker tells: that it takes a run up, how it was left (`result`), that it could not be driven on
-    (`error`), that its place was given up because it hangs; or, of no run, that the worker ends, with so many runs
-    `under_way`, and that it now hands these over.
-    """
-
-    kind: str  # "taken-up", "left", "not-driven", "given-up"; "stopping", "handing-over"
-    run: RunRecord | None = None
-    result: Any = None
-    error: BaseException | None = None
-    under_way: int = 0
-
-
-class Place:
-    """Where one run is driven: how the worker and the run's thread know of each other."""
-
-    def __init__(self, run: RunRecord, tell: Callable[[Place, RunRecord], None] | None = None) -> None:
-        self.run = run
-        self.is_claimed = False
-        self._tell = tell
-        self._lock = threading.Lock()
-        self._live: LiveRun | None = None
-        self._leaves = False
-
-    def claimed(self, run: RunRecord) -> None:
-        """The run is this process's."""
-        self.is_claimed = True
-        if self._tell is not None:
-            self._tell(self, run)
-
-    def drives(self, live: LiveRun) -> None:
-        """The run is driven here, from now on in this guise."""
-        live.is_worked = True
-        with self._lock:
-            self._live = live
-            leaves = self._leaves
-        if leaves:
-            live.leave_soon()
-
-    def leave(self) -> None:
-        """Have the run left to others as soon as what it has in flight has settled."""
-        with self._lock:
-            self._leaves = True
-            live = self._live
-        if live is not None:
-            live.leave_soon()
-
-    def is_lost(self, now: int) -> bool:
-        """Whether the lease was given up because nothing happened, or ran out unnoticed."""
-        live = self._live
-        return live is not None and now >= live.trusted_until + live.settings.margin_ms
 
 
 class _Slot:

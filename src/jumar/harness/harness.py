@@ -33,7 +33,7 @@ from jumar.harness.twins import aside, twin
 from jumar.stores.opening import check_address, shown_address
 
 if TYPE_CHECKING:
-    from jumar.engine.working import Told
+    from jumar.engine.places import Told
     from jumar.harness.operations import Operations
     from jumar.harness.view import LoopView
     from jumar.harness.working import WorkerEvent, WorkerReport

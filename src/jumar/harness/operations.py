@@ -27,9 +27,10 @@ from jumar.stores.opening import open_store
 
 if TYPE_CHECKING:
     from jumar.core.briefs.records import Brief
-    from jumar.engine.working import Happening, Place, Worker
-    from jumar.engine.working import Options as WorkerOptions
-    from jumar.engine.working import Told as StopTold
+    from jumar.engine.places import Happening, Place
+    from jumar.engine.places import Options as WorkerOptions
+    from jumar.engine.places import Told as StopTold
+    from jumar.engine.working import Worker
     from jumar.harness.statistics import Stats
 
 Waiting = Callable[[float], None] | None

@@ -19,7 +19,7 @@ from jumar.harness.options import seconds, whole
 from jumar.harness.results import RunResult
 
 if TYPE_CHECKING:
-    from jumar.engine.working import Happening, Told
+    from jumar.engine.places import Happening, Told
     from jumar.harness.harness import Harness
 
 MOST_AT_ONCE = 1000
@@ -86,7 +86,7 @@ def work(
     Each run has a thread of its own, an async agent's with an event loop of its own.  The store's errors are waited
     out.  UsageError where an option is none, or the harness has no agents.
     """
-    from jumar.engine.working import Options, Stop
+    from jumar.engine.places import Options, Stop
 
     options = Options(
         concurrency=whole("concurrency", concurrency, 1, MOST_AT_ONCE),
@@ -108,7 +108,7 @@ async def awork(harness: Harness, stop: Told | None, **options: Any) -> WorkerRe
     """`work` in a thread; a cancellation stops it, and arrives once it has let go of its runs."""
     import asyncio
 
-    from jumar.engine.working import Stop
+    from jumar.engine.places import Stop
 
     cancelled = Stop()
     either = cancelled if stop is None else _Either(cancelled, stop)

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from jumar.engine.working import Stop
+from jumar.engine.places import Stop
 from jumar.harness.harness import Harness
 from jumar.harness.working import WorkerEvent
 from jumar.testing.chaos_app import Terms, build

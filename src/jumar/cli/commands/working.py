@@ -76,7 +76,7 @@ def worker(
             hint="Say where it is, as in `jumar worker site:harness`, or set JUMAR_APP.",
         )
     from jumar.cli.working import Teller, told_to_stop, warnings_shown
-    from jumar.engine.working import Stop
+    from jumar.engine.places import Stop
 
     stop = Stop()
     with opened(options, code=True, makes=True) as harness, told_to_stop(stop) as signals, warnings_shown():
