@@ -188,6 +188,26 @@ def test_a_run_that_somebody_drives_stays(world: World, first: str, second: str)
         store.close()
 
 
+def test_nothing_moves_away_from_a_driven_run_whose_actions_are_named_in_the_whole_store(
+    world: World, first: str, second: str
+) -> None:
+    with world.harness(first) as harness:
+        driven = harness.run("nap", "x").run_id
+        queued, ended = harness.start("same", "x"), harness.run("same", "y").run_id
+    store = open_store(first)
+    try:
+        hold(store, driven)
+        report = copy_store(first, second)
+        assert {move.run_id: move.fate for move in report.left} == {driven: Fate.BUSY, queued: Fate.BUSY}
+        assert driven in report.left[-1].why
+        assert list(exports(second)) == [ended]
+    finally:
+        store.close()
+    with world.harness(first) as harness:
+        assert harness.resume(queued).unwrap() == "sent to x"
+    assert world.seen() == ["mail x", "mail y"]
+
+
 def test_a_run_that_is_claimed_while_it_is_copied_stays_with_whoever_claimed_it(
     world: World, first: str, second: str
 ) -> None:
@@ -283,6 +303,16 @@ def test_a_damaged_run_is_told_and_left_out_and_the_others_move(world: World, fi
     assert [(move.run_id, move.fate) for move in report.left] == [(ids["asking"], Fate.DAMAGED)]
     assert "mail.1" in report.left[0].why
     assert (report.copied, report.moved) == (2, 8)
+
+
+def test_a_run_whose_very_row_is_damaged_is_told_and_left_out(world: World, first: str, second: str) -> None:
+    with world.harness(first) as harness:
+        ids = [harness.start("same", name) for name in ("x", "y", "z")]
+    with sqlite3.connect(first.removeprefix("sqlite:///")) as db:
+        db.execute("UPDATE run SET phase = 99 WHERE run_id = ?", (ids[1],))
+    report = copy_store(first, second)
+    assert [(move.run_id, move.fate) for move in report.left] == [(ids[1], Fate.DAMAGED)]
+    assert sorted(exports(second)) == sorted([ids[0], ids[2]])
 
 
 def test_a_fork_finds_what_it_has_from_its_origin_although_that_one_stays(

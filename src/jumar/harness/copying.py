@@ -11,7 +11,7 @@ Nothing in the target is ever overwritten but what is arriving there, and what h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from jumar.core.leases import seconds_left
 from jumar.core.locations import located, root_of
 from jumar.core.moving import adoption, arrival, departure, elsewhere, is_elsewhere, moved_to, standing, stood
 from jumar.core.records import Artifact, RunExport, RunRecord
+from jumar.core.states import IdentityScope, Status
 from jumar.core.store import CommitUnknown, RunFilter, Store
 from jumar.engine.files import Files
 from jumar.errors import IntegrityError, StoreError, StoreUnavailable, UsageError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from jumar.workspace.copying import Copier
 
 _PAGE = 500
+_ALL = 1 << 62
 _TRIES = 5
 
 Tell = Callable[[int, int], None]
@@ -133,6 +135,7 @@ class Copying:
         self._copier: Copier | None = None
         self._snapshots = 0
         self._lost: list[Move] = []
+        self._namers: list[str] | None = None
 
     def run(self, tell: Tell | None = None) -> CopyReport:
         """Copy every run that the source has now."""
@@ -161,10 +164,31 @@ class Copying:
 
     def _oldest_first(self) -> list[str]:
         """The ids of all runs; they begin with a time, so a run comes before the forks that were made of it."""
-        found: list[str] = []
-        while page := self._source.runs(RunFilter(before=found[-1] if found else None, limit=_PAGE)):
-            found += [run.run_id for run in page]
-        return found[::-1]
+        return self._source.find("", _ALL)[::-1]
+
+    def _namer(self) -> str | None:
+        """A run that somebody drives and that holds the name of an action in the whole store.
+
+        It stays, and its names with it.  Whatever went on in the target meanwhile would not find them there, and might
+        do the same once more; so then nothing moves.
+        """
+        if self._namers is None:
+            now = self._source.now()
+            self._namers = [run.run_id for run in self._running() if seconds_left(run, now) > 0 and self._names(run)]
+        return self._namers[0] if self._namers else None
+
+    def _running(self) -> Iterator[RunRecord]:
+        before = None
+        while page := self._source.runs(RunFilter(status=Status.RUNNING, before=before, limit=_PAGE)):
+            yield from page
+            before = page[-1].run_id
+
+    def _names(self, run: RunRecord) -> bool:
+        try:
+            export = self._source.export(run.run_id)
+        except IntegrityError:
+            return True  # which nobody can tell
+        return export is not None and any(name.scope is IdentityScope.STORE for name in export.identities)
 
     # --- One run. ---
 
@@ -194,6 +218,9 @@ class Copying:
             return self._compared(run_id)
         if not has_ended(run) and (held := seconds_left(run, self._source.now())) > 0:
             return Move(run_id, Fate.BUSY, f"{run.owner} drives it; its lease ends in {held:.0f} s")
+        if not has_ended(run) and (namer := self._namer()) is not None:
+            why = f"run {namer}, which somebody drives, holds names in the whole store: both move once it is free"
+            return Move(run_id, Fate.BUSY, why)
         export = self._source.export(run_id)
         return None if export is None else self._bring(export)
 
