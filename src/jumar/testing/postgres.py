@@ -33,6 +33,7 @@ from jumar.database import forks
 
 OTHER_SERVER = "JUMAR_TEST_POSTGRES"
 _SECONDS_TO_START = 60.0
+_LONGEST_PLACE = 60  # a unix socket's path has at most 107 bytes
 _NOBODY = "nobody"
 _INSTALLATIONS = ("pginstall18", "pginstall")  # as the wheel names its folders, the newest first
 
@@ -70,9 +71,9 @@ class PostgresServer:
         within: Path | None = None,
     ) -> None:
         self._owner = os.getpid()
-        self._folder = Path(tempfile.mkdtemp(prefix="jumar-postgres-", dir=within))
-        self._watcher = _watch(self._folder)
         self._user = _NOBODY if os.geteuid() == 0 else None
+        self._folder = Path(tempfile.mkdtemp(prefix="jumar-postgres-", dir=within or _place(self._user)))
+        self._watcher = _watch(self._folder)
         self._programs = _programs(self._folder, self._user)
         self._data = self._folder / "data"
         self._log = self._folder / "log"
@@ -260,12 +261,42 @@ def _programs(folder: Path, user: str | None) -> Path:
         )
     package = Path(spec.origin).parent
     found = next(each for name in _INSTALLATIONS if (each := package / name).is_dir())
-    if user is None or all(parent.stat().st_mode & 0o005 == 0o005 for parent in (found, *found.parents)):
+    if user is None or _is_open_to_all(found):
         return found / "bin"
-    # Under the home of root, say, where nobody else may look.
-    shutil.copytree(found, folder / "installed", symlinks=True)
-    folder.chmod(0o755)
-    return folder / "installed" / "bin"
+    # Under the home of root, say, where nobody else may look.  The programs find their libraries beside the package.
+    copied = folder / "installed"
+    libraries = package.with_name(f"{package.name}.libs")
+    _copy(found, copied / package.name / found.name)
+    if libraries.is_dir():
+        _copy(libraries, copied / libraries.name)
+    for each in (folder, copied, copied / package.name):
+        each.chmod(0o755)
+    return copied / package.name / found.name / "bin"
+
+
+def _copy(source: Path, target: Path) -> None:
+    def copy(old: str, new: str) -> None:
+        try:
+            os.link(old, new)
+        except OSError:  # another filesystem
+            shutil.copy2(old, new)
+
+    shutil.copytree(source, target, symlinks=True, copy_function=copy)
+
+
+def _place(user: str | None) -> Path:
+    """Where a server's folder is made: where temporary files go, unless `user` may not look there, or the path of a
+    unix socket would be too long."""
+    places = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")]
+    for place in places:
+        if place.is_dir() and len(str(place)) < _LONGEST_PLACE and (user is None or _is_open_to_all(place)):
+            return place
+    return places[0]
+
+
+def _is_open_to_all(folder: Path) -> bool:
+    """Whether anybody may look into a folder and all that it is in."""
+    return all(each.stat().st_mode & 0o005 == 0o005 for each in (folder, *folder.parents))
 
 
 def _group_of(user: str) -> int:
