@@ -34,9 +34,9 @@ def address(server: PostgresServer) -> Iterator[str]:
         yield address
 
 
-def terms(address: str, folder: Path, *, body: float = 0.2, mutation: str | None = None) -> Terms:
+def terms(address: str, folder: Path, *, body: float = 0.2, **rest: str) -> Terms:
     """Short times for all."""
-    return Terms(address, str(folder), ttl=1.0, frozen=2.0, settle=1.0, body=body, mutation=mutation)
+    return Terms(address, str(folder), ttl=1.0, frozen=2.0, settle=1.0, body=body, **rest)
 
 
 def survived(aftermath: Aftermath) -> None:
@@ -61,7 +61,7 @@ def test_after_a_small_storm_nothing_is_lost_or_doubled_and_every_doubt_is_settl
 def test_after_a_storm_nothing_is_lost_or_doubled_and_every_doubt_is_settled(
     tmp_path: Path, address: str, server: PostgresServer
 ) -> None:
-    aftermath = live_through(terms(address, tmp_path / "storm"), LARGE, seed=seed(), server=server)
+    aftermath = live_through(terms(address, tmp_path / "storm", durability="hot"), LARGE, seed=seed(), server=server)
     survived(aftermath)
     assert aftermath.uncertain > 0 and aftermath.answers > 0
     assert {"kill", "freeze", "terminate", "restart", "unsent", "unheard"} <= aftermath.blows.keys()

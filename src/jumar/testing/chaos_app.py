@@ -48,6 +48,7 @@ class Terms(Struct, frozen=True):
     settle: float = 2.0
     concurrency: int = 4
     body: float = 0.01
+    durability: str = "sync"
     mutation: str | None = None
 
     @property
@@ -61,7 +62,7 @@ class Terms(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What a run answers: what it found, its file after each write, and what the other calls said."""
+    """What a run answers: what it found, twice, its file after each write, and what the other calls said."""
 
     found: str
     first: str
@@ -75,7 +76,7 @@ def expected(number: int) -> Report:
     """What the run of this number answers where nothing goes wrong."""
     begun, ended = f"{number} begins\n", f"{number} ends\n"
     return Report(
-        f"page {number}",
+        f"page {number}" * 2,
         begun,
         [f"seat {number}-{side}" for side in "ab"],
         f"room {number}",
@@ -90,6 +91,7 @@ def build(terms: Terms) -> Harness:
         terms.address,
         workspace=terms.files,
         lease_ttl=terms.ttl,
+        durability=terms.durability,
     )
     tools = _tools(harness, terms)
 
@@ -102,6 +104,7 @@ def build(terms: Terms) -> Harness:
             seats = run.map(tools["reserve"], [(number, "a"), (number, "b")])
             booked = run.call(tools["book"], number)
             wired = run.call(tools["wire"], number)
+            found += run.call(tools["look"], number)
         second = run.call(tools["log"], f"{number}.txt", f"{number} ends")
         return Report(found, first, list(seats), booked, wired, second)
 
