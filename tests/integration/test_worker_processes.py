@@ -43,6 +43,7 @@ def test_a_signal_in_the_middle_of_a_call_hands_the_run_over_and_another_worker_
     assert second.ends() == (0, "")
 
 
+@pytest.mark.sweep
 def test_within_the_grace_a_run_ends_in_its_worker(yard: Yard) -> None:
     run_id = yard.begin("holds_and_pays", 10)
     worker = yard.worker("--grace", str(SECONDS))
@@ -167,6 +168,7 @@ def test_a_run_that_kills_its_process_again_and_again_is_given_up_and_goes_on_wh
     assert [line.tool for line in yard.witnessed()] == ["pay 1", "kills", "kills", "pay 3", "kills"]
 
 
+@pytest.mark.sweep
 def test_a_run_that_is_given_up_in_an_external_call_asks_a_person_whether_it_happened(yard: Yard) -> None:
     run_id = yard.begin("kills_in_a_call")
     _die(yard, 1, "--max-crashes", "1")
