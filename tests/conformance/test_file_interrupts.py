@@ -54,6 +54,7 @@ class Interrupt:
         return step
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a file just opened is closed when nothing refers to it
 @pytest.mark.parametrize("part", range(3))
 def test_an_interrupt_at_any_place_in_a_commit_leaves_a_store_that_goes_on(tmp_path: Path, part: int) -> None:
     ours, theirs = (FileStore(str(tmp_path / "store"), Unflushed()) for _ in range(2))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from jumar import Harness
+from jumar.core.changes import Guard
 from jumar.core.store import RunFilter
 from jumar.errors import IntegrityError, JumarError, SchemaMismatch, StoreUnavailable
 from jumar.stores.file import layout
@@ -228,6 +229,22 @@ def test_hints_that_were_lost_or_spoilt_only_cost_a_look_at_every_head(tmp_path:
         assert ours.run(f"run-{number}") is not None
         assert Scene(ours).queued(run_id=f"own-{number}").run_no == 2 * number + 2
         assert theirs.run(f"own-{number}") is not None
+    ours.close()
+    theirs.close()
+
+
+def test_a_commit_that_no_hint_told_of_is_never_written_over(tmp_path: Path) -> None:
+    ours, theirs = FileStore(str(tmp_path / "s")), FileStore(str(tmp_path / "s"))
+    scene, others = Scene(ours), Scene(theirs)
+    run = scene.running(run_id="one")
+    theirs.run("one")
+    theirs._files._hint = lambda folder, commit: None
+    others.ack(others.advance(run, calls=(call(1),)))
+    assert scene.again(run).version == 0  # what is read may be late
+    assert scene.refusal(scene.advance(run, calls=(call(1),))) is Guard.VERSION
+    assert scene.everything(run) == others.everything(run)
+    assert scene.again(run).version == 1
+    assert ours.inspect().findings == ()
     ours.close()
     theirs.close()
 

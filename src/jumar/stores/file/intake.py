@@ -51,7 +51,7 @@ class Intake:
         """Take in what others have committed; `settled` where the lock is held, so that nothing is on its way."""
         said = self._hints.news()
         if said is None:
-            self._look_at_all()
+            self.look_at_all()
         for folder, commit in (said or {}).items():
             self._expected[folder] = max(commit, self._expected.get(folder, 0))
         for folder, commit in list(self._expected.items()):
@@ -69,6 +69,16 @@ class Intake:
                 hint="Restore the file from a copy, then open the store again; `jumar doctor` tells more.",
             )
 
+    def is_newest(self, known: Known) -> bool:
+        """Whether a run's head still is the one that was taken in; IntegrityError where it is damaged.
+
+        Whoever writes asks this of the run he writes: hints may be lost, and what others have committed must not be.
+        """
+        try:
+            return read_head(self._root, known.folder).commit == known.commit
+        except Damaged as damaged:
+            raise IntegrityError(f"run {self._image.run_of(known.run_no)} cannot be read: {damaged}") from None
+
     def _is_there(self, folder: str, commit: int) -> bool:
         known = self._image.known(folder)
         if known is not None and known.commit >= commit:
@@ -79,7 +89,8 @@ class Intake:
         known = self._image.known(folder)
         return known is not None and known.commit >= commit
 
-    def _look_at_all(self) -> None:
+    def look_at_all(self) -> None:
+        """Look whether any head has changed."""
         there = set()
         with os.scandir(f"{self._root}/{RUNS}") as found:
             for each in sorted(found, key=lambda each: each.name):

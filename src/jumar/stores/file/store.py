@@ -53,6 +53,10 @@ from jumar.stores.watching import Watching
 T = TypeVar("T")
 
 
+class _Behind(Exception):
+    """Another process has committed something of this run that no hint told of."""
+
+
 class FileStore(SQLiteStore):
     """A store in the folder at `path`, which is made where there is none.  See `jumar.core.store.Store` for its
     methods.
@@ -148,6 +152,13 @@ class FileStore(SQLiteStore):
 
     def _transaction(self, changes: Sequence[Change], wait: bool) -> list[Outcome | Exception]:
         """All of the changes, which are about one run, or none."""
+        try:
+            return self._applied(changes)
+        except _Behind:
+            self._intake.look_at_all()
+            return self._applied(changes)
+
+    def _applied(self, changes: Sequence[Change]) -> list[Outcome | Exception]:
         connection = self._writer
         self._roll_back()
         try:
@@ -172,6 +183,8 @@ class FileStore(SQLiteStore):
     def _commit(self, news: News) -> None:
         commit = self._image.last_commit() + 1
         known = self._image.known(layout.folder_of(news.run_id))
+        if known is not None and not self._intake.is_newest(known):
+            raise _Behind(news.run_id)
         self._image.know(self._files.commit(news, known, commit))
         self._image.note_names(news.run_no, commit, news.rows)
 
