@@ -78,7 +78,7 @@ class Teller:
             what = event.error.what if isinstance(event.error, JumarError) else str(event.error)
             self._about(event, "not driven", f"{type(event.error).__name__}: {what}; tried again later", "red")
         elif event.what == "given-up":
-            self._about(event, "given up", "it hangs; another worker takes it up once its lease has run out", "red")
+            self._about(event, "given up", "it hangs, and its lease has run out; others may go on with it", "red")
         elif event.what == "stopping":
             self._line(_stopping(event.under_way, self._grace), "yellow")
         else:
