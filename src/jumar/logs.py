@@ -14,8 +14,8 @@ or, in the dict that `logging.config.dictConfig` takes:
 
 `run_id` is the id of the run whose agent or tool logged the record, `call_id` that of the call whose body did; each is
 "-" where there is none.  Jumar's own records, on the logger "jumar", have both already: a run's start, resumption,
-takeover and end at INFO, and at WARNING an attempt that is tried again, a call that may have happened, and a lease that
-cannot be renewed.
+takeover and end at INFO, and at WARNING an attempt that is tried again, a call that may have happened, a lease that
+cannot be renewed, and a store that does not take hot writes or holds up runs that make them.
 
 A filter on a logger sees only what is logged on that very logger; that is why this one belongs on a handler.  Where a
 QueueHandler carries records to another thread, it belongs on the QueueHandler.
