@@ -58,8 +58,9 @@ class Harness(Recovering):
     `store` is `sqlite:///PATH`, `file:DIR`, `postgresql://...` or `memory:`; without it JUMAR_STORE is taken, else
     `sqlite:///jumar.db`.  `workspace` is the folder whose files the runs work on: it is captured when a run begins,
     and tools that write put it back where they fail.  What is kept of it lies outside, in `<store>.files`, the user's
-    state folder, or the database that machines share.  `lease_ttl` is how many seconds a process may go silent before another takes its run over; `stall_timeout` how many a run may
-    make no progress and still be renewed.  `reference_kinds` adds kinds of references that checkpoints may hold,
+    state folder, or the database that machines share.  `lease_ttl` is how many seconds a process may go silent before
+    another takes its run over; `stall_timeout` how many a run may make no progress and still be renewed.
+    `reference_kinds` adds kinds of references that checkpoints may hold,
     `error_classes` says how exceptions are treated ("transient", "rate-limited", "permanent", ...).  `strict` refuses
     a resumed decision whose prompt has changed.
 
