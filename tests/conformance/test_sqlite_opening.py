@@ -143,7 +143,9 @@ class TestPaths:
         with pytest.raises(StoreUnavailable):
             open_store(address(tmp_path / "a" / "runs.db"))
 
-    @pytest.mark.parametrize("text", ["", "sqlite:", "sqlite://runs.db", "sqlite:///", "mysql://x", "memory", "a\0b", "file:", "file:a\0b"])
+    @pytest.mark.parametrize(
+        "text", ["", "sqlite:", "sqlite://runs.db", "sqlite:///", "mysql://x", "memory", "a\0b", "file:", "file:a\0b"]
+    )
     def test_what_is_no_address_is_refused(self, text: str) -> None:
         with pytest.raises(UsageError, match="no store's address"):
             open_store(text)
