@@ -232,7 +232,7 @@ def test_a_commit_of_unknown_outcome_is_read_back(tmp_path: Path, lands: bool) -
 
 def test_two_copies_at_once_move_each_run_once(tmp_path: Path) -> None:
     ends = Ends(tmp_path, None)
-    for at in range(1, points(ends) + 1, 2):
+    for at in range(1, points(ends) + 1, 3):
         source, target = ends.fresh()
         beside = partial(copied, source, target, Mortality(None))
         report = copied(source, target, Interrupting(at, beside))
