@@ -201,6 +201,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Over all runs."""
         for wall_ms, limit in ((AT, 99), (AT + 150, 99), (AT + 300, 3)):
             assert self.store.due(wall_ms, limit) == self.model.due(wall_ms, limit)
+            assert self.store.due(wall_ms, limit, ["repair", "other"]) == self.model.due(wall_ms, limit)
         for limit in (99, 2):
             assert self.store.open_requests(limit) == self.model.open_requests(limit)
 
