@@ -57,7 +57,9 @@ def _refused(done: Done, what: str, hint: str) -> None:
 
 def test_an_unknown_command_gets_the_nearest_one_and_the_list(site: Site) -> None:
     _refused(site.here("shwo", "last"), "there is no command `jumar shwo`", "Did you mean `jumar show`?")
-    _refused(site.here("teleport"), "there is no command `jumar teleport`", "demo, run, resume, worker, runs, requests, show")
+    _refused(
+        site.here("teleport"), "there is no command `jumar teleport`", "demo, run, resume, worker, runs, requests, show"
+    )
     _refused(site.here("store", "shrink"), "there is no command `jumar store shrink`", "migrate")
 
 
