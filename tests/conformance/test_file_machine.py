@@ -10,7 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.test_machine import SQLiteMachine
 
-QUICK = settings(max_examples=10, stateful_step_count=40, deadline=None, print_blob=True)
+QUICK = settings(max_examples=6, stateful_step_count=40, deadline=None, print_blob=True)
 LONG = settings(max_examples=25, stateful_step_count=50, deadline=None, print_blob=True)
 
 
