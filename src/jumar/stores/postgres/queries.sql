@@ -3,6 +3,9 @@
 -- name: advance_plain
 SELECT {schema}.advance_plain(%s, %s, %s, %s, %s);
 
+-- name: advance_plain_asked
+SELECT {schema}.advance_plain($1, $2, $3, $4, $5);
+
 -- name: advance_many
 SELECT {schema}.advance_many(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s);
 

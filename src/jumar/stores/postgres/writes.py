@@ -39,6 +39,7 @@ from jumar.core.states import EventKind, mask
 from jumar.stores import refusals
 from jumar.stores.packing import pack
 from jumar.stores.postgres import moving, raised
+from jumar.stores.postgres.asking import ask
 from jumar.stores.postgres.documents import answer_rest, claim_rest, jsonb, keys, rest_of, workspaces
 from jumar.stores.postgres.plain import columns, grouped, guards, is_plain_advance, parameters
 from jumar.stores.postgres.run_rows import run_of
@@ -124,7 +125,9 @@ def _again(transaction: Callable[[], Any]) -> Any:
     return transaction()
 
 
-def _autocommitted(connection: Connection, sql: Statements, call: Call) -> str:
+def _autocommitted(connection: Connection, sql: Statements, call: Call) -> str | bytes:
+    if call.name == "advance_plain":
+        return ask(connection, sql["advance_plain_asked"], call.parameters)
     row = connection.execute(sql[call.name], call.parameters).fetchone()
     assert row is not None
     return str(row[0])
