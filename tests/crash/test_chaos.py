@@ -1,5 +1,6 @@
-"""A storm over workers on PostgreSQL, and over as many on SQLite: whatever is killed, frozen, cut off or restarted,
-nothing is lost, nothing is done twice, and of everything that was in doubt it is known how it was settled."""
+"""A storm over workers on PostgreSQL, and over some on the stores of one host: whatever is killed, frozen, cut off or
+restarted, nothing is lost, nothing is done twice, and of everything that was in doubt it is known how it was
+settled."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from tests.crash.mutations_chaos import STORE, WORKERS
 
 SMALL = Storm(runs=24, workers=2, seconds=3.0, every=0.5, bound=60.0, drops=0.02)
 LARGE = Storm(runs=200, workers=4, seconds=50.0, every=0.6, bound=120.0, drops=0.01, restarts=2)
+BESIDE = Storm(runs=40, workers=3, seconds=9.0, every=0.4, bound=60.0)
 BROKEN = Storm(runs=40, workers=3, seconds=9.0, every=0.4, bound=20.0, drops=0.0, restarts=0)
 
 
@@ -68,9 +70,9 @@ def test_after_a_storm_nothing_is_lost_or_doubled_and_every_doubt_is_settled(
 
 
 @pytest.mark.sweep
-def test_after_a_storm_over_workers_on_one_file_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
-    store = f"sqlite:///{tmp_path / 'runs.db'}"
-    survived(live_through(terms(store, tmp_path / "storm"), BROKEN, seed=seed()))
+@pytest.mark.parametrize("store", ["sqlite:///{}/runs.db", "file:{}/runs"], ids=["sqlite", "file"])
+def test_after_a_storm_over_workers_on_one_host_nothing_is_lost_or_doubled(tmp_path: Path, store: str) -> None:
+    survived(live_through(terms(store.format(tmp_path), tmp_path / "storm"), BESIDE, seed=seed()))
 
 
 @pytest.mark.sweep

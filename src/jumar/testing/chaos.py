@@ -163,11 +163,7 @@ class _Weather:
         return self._fleet.kill(self._luck)
 
     def _freeze(self) -> bool:
-        frozen = self._fleet.freeze(self._luck)
-        if frozen is None:
-            return False
-        self._later(self._luck.uniform(self._terms.ttl, self._terms.frozen), frozen.thaw)
-        return True
+        return self._fleet.freeze(self._luck, self._luck.uniform(self._terms.ttl, self._terms.frozen))
 
     def _terminate(self) -> bool:
         """End one of the server's connections, as an administrator would."""

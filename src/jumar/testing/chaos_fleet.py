@@ -6,6 +6,7 @@ import random
 import select
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,7 @@ class Worker:
         self.told = self._process.stdout
         self.begun = False
         self.frozen = False
+        self._timer: threading.Timer | None = None
 
     @property
     def pid(self) -> int:
@@ -46,14 +48,23 @@ class Worker:
 
     def kill(self) -> None:
         """SIGKILL, and wait for the end."""
+        self.frozen = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
         self._process.kill()
         self._process.wait()
         self.told.close()
 
-    def freeze(self) -> None:
-        """SIGSTOP."""
+    def freeze(self, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT so much later: by a thread of its own, as all others may be waiting for a lock that this
+        process has.
+        """
         self.frozen = True
         self.send(signal.SIGSTOP)
+        self._timer = threading.Timer(seconds, self.thaw)
+        self._timer.daemon = True
+        self._timer.start()
 
     def thaw(self) -> None:
         """SIGCONT; nothing where it is not frozen any more."""
@@ -108,14 +119,13 @@ class Fleet:
         self._replace(luck.choice(able))
         return True
 
-    def freeze(self, luck: random.Random) -> Worker | None:
-        """Freeze one that has begun, unless it is the last that goes on."""
+    def freeze(self, luck: random.Random, seconds: float) -> bool:
+        """Freeze one that has begun for so long, unless it is the last that goes on; whether there was any."""
         able = [each for each in self.workers if each.begun and not each.frozen]
         if len(able) < 2:
-            return None
-        worker = luck.choice(able)
-        worker.freeze()
-        return worker
+            return False
+        luck.choice(able).freeze(seconds)
+        return True
 
     def thaw_all(self) -> None:
         """Let them all go on."""
@@ -133,7 +143,6 @@ class Fleet:
                 self.problems.append(f"a worker that was told to stop ended with {code}")
 
     def _replace(self, worker: Worker) -> None:
-        worker.frozen = False
         worker.kill()
         self.workers[self.workers.index(worker)] = Worker(self._terms)
 
