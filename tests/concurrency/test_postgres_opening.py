@@ -188,3 +188,18 @@ def test_an_address_that_cannot_be_read_does_not_tell_its_password() -> None:
         shown = str(caught.value)
         assert not any(part in shown for part in ("sec", "ret@", "%zz", "pass@", "word@"))
         assert caught.value.__cause__ is None
+
+
+def test_a_role_whose_commits_are_answered_before_they_are_on_disk_is_refused(postgres_address: str) -> None:
+    open_store(postgres_address).close()
+    with role(postgres_address) as limited:
+        place = parse(postgres_address)
+        name = f"{place.schema}_role"
+        beside(postgres_address, f"GRANT USAGE ON SCHEMA {place.schema} TO {name}")
+        beside(postgres_address, f"GRANT SELECT ON ALL TABLES IN SCHEMA {place.schema} TO {name}")
+        beside(postgres_address, f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {place.schema} TO {name}")
+        open_store(limited).close()
+        beside(postgres_address, f"ALTER ROLE {name} SET synchronous_commit = off")
+        with pytest.raises(errors.StoreUnavailable, match="synchronous_commit = off") as caught:
+            open_store(limited)
+        assert "ALTER ROLE" in caught.value.hint

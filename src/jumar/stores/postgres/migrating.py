@@ -3,6 +3,8 @@
 The number of the schema stands in a table of one row beside the others.  A migration is one transaction under an
 advisory lock of that transaction, so processes that open a store at once make it one after the other, and the second
 finds it made; an attempt that breaks off leaves nothing.  A schema that holds tables and no number is somebody else's.
+
+A server that acknowledges commits before they are on disk is refused too: every promise stands on that.
 """
 
 from __future__ import annotations
@@ -65,6 +67,7 @@ def migrate(connection: Connection, schema: str, where: str, clock: ServerClock)
         if before < newest:
             before = _migrate(connection, schema, where, newest)
             schema_number(connection, schema, clock)
+        _check_durable(connection, where)
     except psycopg.errors.InsufficientPrivilege as error:
         raise errors.StoreReadOnly(
             f"this role may not make or change the schema {schema} of {where} ({error.diag.message_primary})",
@@ -118,6 +121,16 @@ def _claim_schema(connection: Connection, schema: str, where: str) -> None:
 def _check(number: int, newest: int, where: str) -> None:
     if number > newest:
         raise errors.SchemaMismatch(f"{where} has schema {number}; this version of Jumar knows schemas up to {newest}")
+
+
+def _check_durable(connection: Connection, where: str) -> None:
+    row = connection.execute("SELECT current_setting('synchronous_commit')").fetchone()
+    if row is not None and row[0] == "off":
+        raise errors.StoreUnavailable(
+            f"{where} answers commits before they are on disk (synchronous_commit = off)",
+            safe="Nothing was written.",
+            hint="Run ALTER ROLE ... SET synchronous_commit = on for the role of the address.",
+        )
 
 
 def _lock_number(schema: str) -> int:
