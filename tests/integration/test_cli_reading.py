@@ -259,6 +259,13 @@ def test_no_line_of_the_list_or_of_the_trace_is_longer_than_the_screen(ran: Site
         assert max(map(cell_len, text.splitlines()[1:])) <= columns
 
 
+def test_on_a_narrow_screen_the_trace_does_without_the_time_of_day_and_its_words_are_whole(ran: Site) -> None:
+    wide, narrow = (ran.here("trace", _waiting_run(ran), *STORE, COLUMNS=width).out for width in ("80", "70"))
+    assert "time (UTC)" in wide and "time (UTC)" not in narrow
+    whats = {line["what"] for line in ran.here("trace", _waiting_run(ran), "--json", *STORE).json}
+    assert whats == {row.split()[2] for row in narrow.splitlines()[2:]}
+
+
 def test_trace_is_in_the_order_of_time_with_offset_clock_and_epoch(ran: Site) -> None:
     _, _, *rows = ran.here("trace", _waiting_run(ran), *STORE).out.splitlines()
     offsets = [float(row.split()[0]) for row in rows]
@@ -307,7 +314,7 @@ def test_a_look_at_a_mistyped_path_makes_no_database(tmp_path: Path) -> None:
     ):
         done = site.here(*words, "--store", "sqlite:///mistyped.db")
         assert done.code == 2
-        assert "there is no database at mistyped.db" in done.err
+        assert "there is no store at mistyped.db" in done.err
     assert not (tmp_path / "mistyped.db").exists()
 
 

@@ -95,7 +95,7 @@ def test_a_failed_run_cannot_be_paused_but_cancelled(desk: Desk) -> None:
 
 
 def test_an_order_to_no_run_is_refused(desk: Desk) -> None:
-    refused(desk.here("pause", "last", "--store", "sqlite:///none.db"), "there is no database at none.db")
+    refused(desk.here("pause", "last", "--store", "sqlite:///none.db"), "there is no store at none.db")
     desk.begin("sleeps", code=6)
     refused(desk.here("cancel", "abcdef"), "no run's id ends in abcdef")
     refused(desk.here("pause", "last", "--by", "x" * 500), "by= is no text of at most")

@@ -197,6 +197,31 @@ def test_a_store_of_no_known_kind_is_refused(site: Site) -> None:
     assert site.here("runs", "--store", "mysql://host/db").code == 2
 
 
+@pytest.mark.parametrize(
+    ("address", "meant"),
+    [("sqlite:runs.db", "sqlite:///runs.db"), ("sqlite:/srv/runs.db", "sqlite:////srv/runs.db")]
+    + [("sqlite://runs.db", "sqlite:///runs.db"), ("postgresql:/db", None), ("file:", None), ("sqlite:///", None)],
+)
+def test_an_address_with_too_few_slashes_is_told_with_all_of_them(site: Site, address: str, meant: str | None) -> None:
+    told = " ".join(site.here("runs", "--store", address).err.split())
+    assert "is no store's address" in told
+    assert told.partition("Did you mean ")[2] == ("" if meant is None else f"{meant}?")
+
+
+def test_the_password_in_words_for_libpq_is_not_shown(site: Site) -> None:
+    for password in ("s3cr3t", "'s3c r3t'", "s3c@r3t:?x"):
+        told = site.here("runs", "--store", f"host=db password={password}").err
+        assert "host=db password=***" in told
+        assert "s3c" not in told and "r3t" not in told and "Did you mean" not in told
+
+
+def test_an_app_that_has_the_name_of_a_module_of_python_is_told_so(site: Site) -> None:
+    (site.folder / "site.py").write_text("from site_app import harness\n")
+    refused = " ".join(site.here("worker", "site:harness", "--once").err.split())
+    assert "Python has a module site of its own. Name the file: site.py:harness, or call it otherwise." in refused
+    assert site.here("worker", "site.py:harness", "--once").code == 0
+
+
 def test_in_json_an_error_is_an_object_on_standard_output_and_text_on_standard_error(site: Site) -> None:
     site.here("run", "site_app:harness:fine")
     cases = [

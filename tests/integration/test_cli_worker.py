@@ -146,7 +146,7 @@ def test_an_app_may_be_given_in_any_of_three_ways_and_has_to_be_given(desk: Desk
         assert desk.here("worker", *words, "--once").code == 0
     without = desk.here("worker", "--once", JUMAR_APP="")
     refused(without, "a worker needs the agents' code")
-    assert "jumar worker site:harness" in " ".join(without.err.split())
+    assert "jumar worker shop:harness" in " ".join(without.err.split())
 
 
 @pytest.mark.parametrize(

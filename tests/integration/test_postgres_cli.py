@@ -79,7 +79,7 @@ def test_migrate_makes_the_tables_and_says_so_once(site: Site, address: str) -> 
 def test_looking_makes_no_tables(site: Site, address: str) -> None:
     done = site.here("runs", "--store", address)
     assert done.code == 2
-    assert "there is no database at postgresql://postgres:***@" in words(done.err)
+    assert "there is no store at postgresql://postgres:***@" in words(done.err)
     with psycopg.connect(parse(address).uri) as connection:
         assert connection.execute("SELECT to_regnamespace(%s)", (parse(address).schema,)).fetchone() == (None,)
 

@@ -162,6 +162,7 @@ def test_a_run_that_kills_its_process_again_and_again_is_given_up_and_goes_on_wh
     assert [line.tool for line in yard.witnessed()] == ["pay 1", "kills", "kills", "pay 3"], "it was not tried again"
     shown = yard.here("show", run_id)
     assert "WorkerCrashed" in shown.out and f"jumar resume {run_id[-8:]}" in shown.out
+    assert "os._exit). Then resume it:" in " ".join(shown.out.split()), "it says once what to do"
     (yard.folder / "mended").touch()
     done = yard.here("resume", run_id, "--json")
     assert (done.code, done.json["output"]) == (0, "alive")

@@ -52,7 +52,7 @@ def load_agent(target: str) -> tuple[str, Harness, str]:
     if not agent or ":" not in app:
         raise UsageError(
             f"{target!r} is no {_AGENT}",
-            hint="Name all three, as in `jumar run site:harness:repair`, or the agent alone beside --app or JUMAR_APP.",
+            hint="Name all three, as in `jumar run shop:harness:repair`, or the agent alone beside --app or JUMAR_APP.",
         )
     harness = load_harness(app)
     return app, harness, _agent(harness, app, agent)
@@ -84,7 +84,7 @@ def _harness(module: ModuleType, where: str, name: str) -> Harness:
     for part in name.split("."):
         if not hasattr(found, part):
             known = [key for key, value in vars(module).items() if isinstance(value, Harness)]
-            kept = f"Its harnesses: {', '.join(known)}." if known else f"{where} holds no harness at its top level."
+            kept = f"Its harnesses: {', '.join(known)}." if known else _why_none(module, where, name)
             raise UsageError(f"{where} has no {name}", hint=_did_you_mean(name, known) + kept)
         found = getattr(found, part)
     if not isinstance(found, Harness):
@@ -92,6 +92,14 @@ def _harness(module: ModuleType, where: str, name: str) -> Harness:
             f"{where}:{name} is a {type(found).__name__}, not a Harness", hint="Name a variable that holds a Harness."
         )
     return found
+
+
+def _why_none(module: ModuleType, where: str, name: str) -> str:
+    """Why a module has no harness: it may be another one of that name, like the standard library's `site`."""
+    here, loaded = Path.cwd() / f"{where}.py", getattr(module, "__file__", None)
+    if here.is_file() and str(here) != loaded:
+        return f"Python has a module {where} of its own. Name the file: {where}.py:{name}, or call it otherwise."
+    return f"{where} holds no harness at its top level."
 
 
 def _did_you_mean(name: str, known: Any) -> str:

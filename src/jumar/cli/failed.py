@@ -34,7 +34,7 @@ def _way(view: RunView, error: BaseException | None) -> str:
     kind = view.run.error_type or ""
     if kind in _WAYS:
         return _WAYS[kind]
-    hint = _hint(kind, error)
+    hint = _hint(kind, error).replace(", then `jumar resume RUN`", "")  # which is told behind it, with the run's id
     if kind == "ReplayDiverged":
         return hint
     names = set(view.failed_calls)

@@ -73,7 +73,7 @@ def print_health(screen: Screen, report: Report, advice: list[str]) -> None:
         [((finding.run_id or "")[-8:], "bold"), (finding.where, ""), (finding.what, "red")]
         for finding in report.findings
     ]
-    print_table(screen, ("run", "where", "what"), rows)
+    print_table(screen, ("run", "where", "what"), rows, cut=False)  # a file's name may stand in it
     screen.print()
     screen.print("What recovery would use", "dim")
     for sentence in advice:

@@ -103,7 +103,7 @@ def with_store(command: C) -> C:
 
 def with_app(command: C) -> C:
     """Add `--app`."""
-    told = "Where the harness is, as site:harness or jobs/site.py:harness. Default: JUMAR_APP."
+    told = "Where the harness is, as shop:harness or jobs/shop.py:harness. Default: JUMAR_APP."
     return _kept("app", "MODULE:HARNESS", told)(command)
 
 
@@ -220,7 +220,7 @@ def _require_database(harness: Harness) -> None:
     if is_there(address):
         return
     raise UsageError(
-        f"there is no database at {path_of(address) or shown_address(address)}",
+        f"there is no store at {path_of(address) or shown_address(address)}",
         safe="Nothing was made.",
-        hint="Check --store, --app, JUMAR_STORE and the folder you are in; `jumar run` makes the database.",
+        hint="Check --store, --app, JUMAR_STORE and the folder you are in; `jumar store migrate` makes one there.",
     )

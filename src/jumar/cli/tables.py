@@ -16,6 +16,7 @@ Cell = tuple[str, str]  # text and style
 _GAP = 2
 _WIDEST = 32  # of a column that is not the last
 _NARROWEST, _LEAST_LAST = 8, 20  # columns give way to the last one, down to so many
+_NARROW = 80  # below that a trace does without the time of day
 
 _TRACE_STYLES = {
     "taken-over": "bold magenta",
@@ -78,7 +79,7 @@ def _fitted(widths: list[int], screen: int) -> list[int]:
     """The columns' widths within the screen's: the widest of those in the middle give way to the last one."""
     widths = [min(_WIDEST, width) for width in widths]
     used = sum(widths[:-1]) + _GAP * (len(widths) - 1)
-    while used > screen - _LEAST_LAST and max(widths[1:-1], default=0) > _NARROWEST:
+    while used > screen - min(_LEAST_LAST, widths[-1]) and max(widths[1:-1], default=0) > _NARROWEST:
         widest = max(range(1, len(widths) - 1), key=widths.__getitem__)
         widths[widest] -= 1
         used -= 1
@@ -130,8 +131,13 @@ def print_trace(screen: Screen, run_id: str, lines: Sequence[TraceLine]) -> None
         return
     start = lines[0].at
     screen.print(Text.assemble(("run ", "dim"), run_id, (f", from {moment(start)}", "dim")))
-    titles = ("after", "time (UTC)", "what", "call", "epoch", "detail")
-    print_table(screen, titles, [_trace_row(line, start) for line in lines], right=(0, 4))
+    titles = ["after", "time (UTC)", "what", "call", "epoch", "detail"]
+    rows = [_trace_row(line, start) for line in lines]
+    if screen.width < _NARROW:  # the one that says nothing new gives way
+        titles.pop(1)
+        for row in rows:
+            row.pop(1)
+    print_table(screen, titles, rows, right=(0, len(titles) - 2))
 
 
 def _trace_row(line: TraceLine, start: int) -> list[Cell]:

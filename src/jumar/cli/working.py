@@ -148,8 +148,9 @@ class Teller:
 
 def _again(event: WorkerEvent) -> str:
     if event.crashes:
-        times = "once" if event.crashes == 1 else f"{event.crashes} times"
-        return f"again: its process ended {times} without recording anything new"
+        if event.crashes == 1:  # what that process recorded before is not looked at
+            return "again: its process ended"
+        return f"again: its process ended {event.crashes} times without recording anything new"
     return "again" if event.epoch > 1 else "for the first time"
 
 

@@ -96,7 +96,7 @@ def copy_store(source: str, target: str, *, tell: Tell | None = None) -> CopyRep
     if MEMORY_ADDRESS in (check_address(source), check_address(target)):
         raise UsageError("what is in memory cannot be copied", hint="Name two stores that stay.")
     if shown(source) == shown(target):
-        raise UsageError("the source and the target are one store")
+        raise UsageError("the source and the target are one store", hint="Name two stores.")
     with End(source) as first, End(target) as second:
         return Copying(first, second).run(tell)
 

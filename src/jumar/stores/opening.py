@@ -30,17 +30,22 @@ def check_address(address: str) -> str:
         parse(address)
         return address
     shown = shown_address(address)
-    meant = (
-        f" Did you mean sqlite:///{address}?"
-        if "://" not in address and shown == address and _names_a_file(address)
-        else ""
-    )
+    path = _path_meant(address) if shown == address and _names_a_file(address) else ""
+    meant = f" Did you mean {SQLITE}{path}?" if path else ""
     raise UsageError(f"{shown!r} is no store's address", hint=f"Use {_FORMS}.{meant}")
+
+
+def _path_meant(address: str) -> str:
+    """The path in `runs.db`, `sqlite:/srv/runs.db` and `sqlite://runs.db`; nothing where it could be anything."""
+    if address.startswith("sqlite:"):
+        path = address.removeprefix("sqlite:").removeprefix("//")
+        return path if path.strip("/") else ""
+    return "" if ":" in address or "=" in address else address
 
 
 def shown_address(address: str) -> str:
     """The address as people may see it: with *** in place of a password."""
-    if ("@" not in address and "?" not in address) or address.startswith((SQLITE, FILE)):
+    if not any(sign in address for sign in "@?=") or address.startswith((SQLITE, FILE)):
         return address
     from jumar.stores.postgres.address import without_secrets
 

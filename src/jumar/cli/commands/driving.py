@@ -52,7 +52,7 @@ from jumar.harness.results import RunInfo, RunResult
 def run(options: Options, agent: str, given: str, task: str | None) -> int:
     """Start a run and drive it until it ends or must wait.
 
-    MODULE is imported from the current folder; a path such as jobs/site.py:harness:repair works too. With --app, or
+    MODULE is imported from the current folder; a path such as jobs/shop.py:harness:repair works too. With --app, or
     JUMAR_APP, AGENT alone will do.
     """
     data = json_argument("--input", given)

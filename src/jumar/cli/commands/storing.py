@@ -92,7 +92,11 @@ def copy(options: Options, source: str, target: str) -> int:
     from jumar.stores.opening import check_address, is_there
 
     if not is_there(check_address(source)):
-        raise UsageError(f"there is no store at {shown_address(source)}", safe="Nothing was made.")
+        raise UsageError(
+            f"there is no store at {shown_address(source)}",
+            safe="Nothing was made.",
+            hint="Look at the address of SOURCE.",
+        )
     with Progress("copying the store") as progress:
         report = copy_store(source, target, tell=lambda number, of: progress.scanned(f"{number:,} of {of:,} runs"))
     if options.json:

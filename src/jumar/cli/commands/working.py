@@ -60,7 +60,7 @@ def worker(
 ) -> int:
     """Drive the runs of the app's agents that are due, until it is told to stop.
 
-    APP is where the harness is, as site:harness or jobs/site.py:harness; --app and JUMAR_APP do as well. Due are runs
+    APP is where the harness is, as shop:harness or jobs/shop.py:harness; --app and JUMAR_APP do as well. Due are runs
     that were started and are queued, those whose time has come or whose answer is there, and those whose process has
     gone. Any number of workers share a store; each run is driven by one of them.
 
@@ -73,7 +73,7 @@ def worker(
     if options.wanted_app() is None:
         raise UsageError(
             "a worker needs the agents' code, which is never looked up from the database",
-            hint="Say where it is, as in `jumar worker site:harness`, or set JUMAR_APP.",
+            hint="Say where it is, as in `jumar worker shop:harness`, or set JUMAR_APP.",
         )
     from jumar.cli.working import Teller, told_to_stop, warnings_shown
     from jumar.engine.places import Stop

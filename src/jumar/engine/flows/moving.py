@@ -120,7 +120,9 @@ class Moving:
 
 
 def told_of_move(live: LiveRun, before: str) -> None:
-    """Tell the log and the trace that a run works on other files from now on."""
+    """Tell the log and the trace that a run works on other files from now on; of one that had none yet nothing."""
+    if live.before is not None and live.before.version == 0:
+        return
     place = located(live.run.workspace or "")
     log(INFO, live.run_id, None, "its files, of %s, are made anew in %s", before, place.root)
     live.ride_event(EventKind.MATERIALISED, None, f"from {located(before).host}")

@@ -147,7 +147,7 @@ def _check_unmarked(root: str) -> None:
     if others or (os.path.isdir(f"{root}/{RUNS}") and os.listdir(f"{root}/{RUNS}")):  # noqa: PTH112, PTH208
         there = others[0] if others else f"{RUNS}, but no {MARK}"
         raise errors.SchemaMismatch(
-            f"{root} is no store of Jumar's: it holds {there}",
+            f"{root} is no store of Jumar's: it holds {there!r}",
             safe="The folder was left as it is.",
             hint="Give Jumar a folder of its own with --store file:DIR.",
         )

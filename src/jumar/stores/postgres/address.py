@@ -20,6 +20,8 @@ _RESERVED = ("pg_", "information_schema")
 _PASSWORD = re.compile(r"(?<=:)(//[^:@]*|[^:@]*):.*(@)", re.DOTALL)
 _BARE = re.compile(r"^(?!file:|sqlite:)([^:@/]*):(?!//)[^@]*@")  # user:password@host, with nothing before it
 _SECRETS = re.compile(r"([?&](?:password|sslpassword|oauth_client_secret|passfile)=)[^&]*", re.IGNORECASE)
+# The same where there is no URI but words, host=db password=secret, which libpq takes as well and Jumar does not.
+_WORDS = re.compile(r"\b((?:password|sslpassword|oauth_client_secret|passfile)\s*=).*", re.IGNORECASE | re.DOTALL)
 
 
 class PostgresAddress(Struct, frozen=True):
@@ -53,5 +55,7 @@ def parse(address: str) -> PostgresAddress:
 
 def without_secrets(address: str) -> str:
     """The address with *** in place of passwords; also one whose beginning was mistyped."""
+    if "://" not in address and not address.startswith("file:") and _WORDS.search(address.partition("?")[0]):
+        return _WORDS.sub(r"\1***", address)
     shown = _PASSWORD.sub(r"\1:***\2", address)
     return _SECRETS.sub(r"\1***", _BARE.sub(r"\1:***@", shown) if shown == address else shown)
