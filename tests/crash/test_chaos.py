@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from jumar.testing.chaos import Storm, live_through
 from jumar.testing.chaos_app import Terms
@@ -36,9 +37,14 @@ def address(server: PostgresServer) -> Iterator[str]:
         yield address
 
 
-def terms(address: str, folder: Path, *, body: float = 0.2, **rest: str) -> Terms:
+def terms(address: str, folder: Path, **rest: str) -> Terms:
     """Short times for all."""
-    return Terms(address, str(folder), ttl=1.0, frozen=2.0, settle=1.0, body=body, **rest)
+    return Terms(address, str(folder), ttl=1.0, frozen=2.0, settle=1.0, body=0.2, **rest)
+
+
+def worse_terms(address: str, folder: Path, **rest: str) -> Terms:
+    """Under which whoever is frozen surely has something to do, and others surely have the time to take it over."""
+    return replace(terms(address, folder, **rest), frozen=3.0, body=0.4, concurrency=8)
 
 
 def survived(aftermath: Aftermath) -> None:
@@ -81,7 +87,7 @@ def test_a_storm_shows_that_the_store_is_broken(
     tmp_path: Path, address: str, server: PostgresServer, name: str
 ) -> None:
     STORE[name](address)
-    aftermath = live_through(terms(address, tmp_path / "storm", body=0.4), BROKEN, seed=seed(), server=server)
+    aftermath = live_through(worse_terms(address, tmp_path / "storm"), BROKEN, seed=seed(), server=server)
     print(aftermath)
     assert aftermath.problems, "nobody noticed"
 
@@ -91,7 +97,7 @@ def test_a_storm_shows_that_the_store_is_broken(
 def test_a_storm_shows_that_its_workers_are_broken(
     tmp_path: Path, address: str, server: PostgresServer, name: str
 ) -> None:
-    broken = terms(address, tmp_path / "storm", body=0.4, mutation=f"tests.crash.mutations:{name}")
+    broken = worse_terms(address, tmp_path / "storm", mutation=f"tests.crash.mutations:{name}")
     aftermath = live_through(broken, BROKEN, seed=seed(), server=server)
     print(aftermath)
     assert aftermath.problems, "nobody noticed"
