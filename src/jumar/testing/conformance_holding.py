@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,12 @@ _BESIDE = (
 
 def _named(path: bytes) -> str:
     return path.decode("latin-1").encode("unicode_escape").decode() or "the whole"
+
+
+def _long(size: int, seed: int) -> str:
+    """A path of segments that cannot be packed, always the same ones."""
+    digits = random.Random(seed).choices("0123456789abcdef", k=size)
+    return "".join("/" if at % 200 == 199 else digit for at, digit in enumerate(digits))
 
 
 _OVERLAPS = pytest.mark.parametrize("path", _IN_THE_WAY, ids=_named)
@@ -69,6 +76,14 @@ class HoldingPaths(Suite):
             assert scene.ack(scene.writing(other, _FILE, workspace=root)).taken == ()
             assert scene.holders(path, root) == [(_FILE, other.run_id, 1)]
         assert scene.holders(path) == [(path, run.run_id, 1)]
+
+    def test_paths_as_long_as_a_system_takes_them_are_held(self, scene: Scene) -> None:
+        run, below, beside = scene.running(), scene.running(), scene.running()
+        root, folder = f"/{_long(4000, 1)}", _long(4000, 2).encode()
+        scene.ack(scene.writing(run, folder, workspace=root))
+        assert scene.ack(scene.writing(below, folder + b"/site.ini", workspace=root)).taken == (1,)
+        assert scene.ack(scene.writing(beside, folder + b"2", workspace=root)).taken == ()
+        assert scene.holders(folder, root) == [(folder, run.run_id, 1)]
 
     def test_a_call_of_the_same_run_is_in_the_way_too(self, scene: Scene) -> None:
         run = scene.running()

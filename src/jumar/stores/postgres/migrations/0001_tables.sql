@@ -181,7 +181,9 @@ CREATE TABLE {schema}.hold (
     workspace text COLLATE "C" NOT NULL,
     path      bytea NOT NULL,
     run_no    bigint NOT NULL,
-    call_seq  integer NOT NULL,
-    PRIMARY KEY (workspace, path, run_no, call_seq)
+    call_seq  integer NOT NULL
 );
-CREATE INDEX hold_of_call ON {schema}.hold (run_no, call_seq);
+-- A path has up to 4096 bytes, and so has a workspace; an index in order takes a third of a page of 8 kB.  So what is in these is
+-- as long as a hash: the holds of a call, each once, and those of a workspace, which are few.
+CREATE UNIQUE INDEX hold_of_call ON {schema}.hold (run_no, call_seq, sha256(path), hashtextextended(workspace, 0));
+CREATE INDEX hold_of_workspace ON {schema}.hold USING hash (workspace);
