@@ -14,6 +14,7 @@ A transaction pooler may stand between: nothing here outlives a transaction, nei
 
 from __future__ import annotations
 
+import math
 import random
 import select
 import time
@@ -22,7 +23,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from threading import local
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -33,11 +34,18 @@ from jumar.database import forks
 from jumar.stores.postgres.address import PostgresAddress
 from jumar.stores.postgres.failures import is_coming_up, is_lost, may_pass, not_connected, translated
 
+if TYPE_CHECKING:
+    from psycopg.abc import PQGen
+
 T = TypeVar("T")
-Connection = psycopg.Connection[tuple[Any, ...]]
+Row = tuple[Any, ...]
+Connection = psycopg.Connection[Row]
 
 WAIT_SECONDS = 30.0  # how long a server that is away is waited for, unless the address has connect_timeout
 OPENING_SECONDS = 5.0  # the same at the opening of a store, where an address may just be wrong
+# How long an answer is waited for.  Far longer than any statement takes, with all that it may have to wait for itself:
+# it is for a server that stands still, or went away behind a proxy, while whoever is at the other end lives on.
+ANSWER_SECONDS = 120.0
 _MOST = 10  # connections of one store in one process
 _LONGEST_IDLE = 60.0  # seconds; the server has better uses for it, and a firewall may have forgotten it
 _OK, _IDLE, _NO_PIPELINE = ConnStatus.OK.value, TransactionStatus.IDLE.value, PipelineStatus.OFF.value
@@ -55,6 +63,41 @@ _DEFAULTS = {
 # the server misses its client that half holds its locks.
 _FOR_THE_SERVER = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 _NOT_TAKEN = "unsupported startup parameter"  # what poolers say, who see to their servers themselves
+
+
+class _Answering(psycopg.Connection[Row]):
+    """A connection that counts as lost where the server gives no answer for so long."""
+
+    answer_seconds = ANSWER_SECONDS
+
+    def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
+        """See psycopg, whose every statement waits here."""
+        return super().wait(self._answered(gen), *args, **options)
+
+    def _answered(self, gen: PQGen[T]) -> PQGen[T]:
+        give_up = time.monotonic() + self.answer_seconds
+        try:
+            waits_for = next(gen)
+            while True:
+                ready = yield waits_for
+                if not ready and time.monotonic() >= give_up:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"the server gave no answer in {self.answer_seconds:g} s")
+                waits_for = gen.send(ready)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+
+@contextmanager
+def unhurried(connection: Connection) -> Iterator[None]:
+    """In the block an answer may take as long as it takes: migrating a large store does."""
+    assert isinstance(connection, _Answering)
+    connection.answer_seconds = math.inf
+    try:
+        yield
+    finally:
+        connection.answer_seconds = _Answering.answer_seconds
 
 
 class Patience:
@@ -196,7 +239,7 @@ class Connections:
         # psycopg counts whole seconds, for each host of the address, and takes 0 for no limit.
         parameters = {**self._parameters, **self._options, "connect_timeout": max(2, int(timeout))}
         try:
-            return psycopg.Connection.connect(autocommit=True, prepare_threshold=None, **parameters)
+            return _Answering.connect(autocommit=True, prepare_threshold=None, **parameters)
         except psycopg.OperationalError as error:
             if not self._options or _NOT_TAKEN not in str(error):
                 raise

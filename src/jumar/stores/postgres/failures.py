@@ -44,7 +44,7 @@ def is_lost(error: BaseException) -> bool:
     if isinstance(error, psycopg.errors.PipelineAborted):
         return False
     state = error.sqlstate
-    return state is None or state.startswith(("08", "57P")) or state == "25P03"
+    return state is None or state.startswith(("08", "57P")) or state in ("25P03", "25P04")
 
 
 def may_pass(error: psycopg.Error) -> bool:

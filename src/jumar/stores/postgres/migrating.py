@@ -17,7 +17,7 @@ from jumar import errors
 from jumar.database.queries import migrations
 from jumar.stores.postgres.address import parse
 from jumar.stores.postgres.clock import ServerClock
-from jumar.stores.postgres.connecting import Connection, Connections, Patience, close
+from jumar.stores.postgres.connecting import Connection, Connections, Patience, close, unhurried
 from jumar.stores.postgres.failures import is_lost, translated
 from jumar.stores.postgres.statements import filled
 
@@ -84,7 +84,7 @@ def migrate(connection: Connection, schema: str, where: str, clock: ServerClock)
 
 
 def _migrate(connection: Connection, schema: str, where: str, newest: int) -> int:
-    with connection.transaction():
+    with unhurried(connection), connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock_number(schema),))
         _claim_schema(connection, schema, where)
         row = connection.execute(filled("SELECT number FROM {schema}.schema_version", schema)).fetchone()
