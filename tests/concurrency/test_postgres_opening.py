@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -114,6 +116,41 @@ def test_a_role_that_may_not_make_the_tables_is_told_who_does(postgres_address: 
             open_store(limited)
         assert "GRANT" in str(caught.value).upper() and "jumar store migrate" in caught.value.hint
         assert "secret" not in str(caught.value) and ":***@" in str(caught.value)
+
+
+class UntilItWarns(logging.Handler):
+    """Hears what is logged, and stops whoever is to be stopped at the first warning."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.stop, self.said = threading.Event(), list[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+        self.stop.set()
+
+
+def test_a_worker_whose_role_may_only_read_says_which_rights_it_lacks(postgres_address: str) -> None:
+    heard = UntilItWarns()
+    with role(postgres_address) as limited:
+        harness = Harness(postgres_address)
+        harness.agent(name="idle")(lambda run, task: None)
+        harness.start("idle", 1)
+        harness.close()
+        name = parse(limited).schema + "_role"
+        beside(
+            postgres_address,
+            f"GRANT USAGE ON SCHEMA {{schema}} TO {name}; GRANT SELECT ON ALL TABLES IN SCHEMA {{schema}} TO {name}",
+        )
+        logging.getLogger("jumar").addHandler(heard)
+        try:
+            with harness.override(store=limited):
+                report = harness.work(stop=heard.stop)
+        finally:
+            logging.getLogger("jumar").removeHandler(heard)
+    assert report.taken_up == 0
+    (said,) = heard.said
+    assert "permission denied" in said and "USAGE on the schema, SELECT, INSERT" in said and "secret" not in said
 
 
 def test_a_role_with_the_rights_that_it_is_told_of_needs_no_more(postgres_address: str) -> None:

@@ -55,6 +55,7 @@ def test_where_a_run_has_moved_its_old_store_says_where_to(site: Site) -> None:
     told = site.here("resume", run_id, "--store", FIRST, "--app", "site_app:harness")
     assert told.code == 4
     assert f"has moved to file:{site.folder}/copy" in told.err
+    assert "Go on with it there: give that store's address with --store." in told.err
     assert "moved-away" in site.here("trace", run_id, "--store", FIRST).out
     assert "arrived" in site.here("trace", run_id, "--store", SECOND).out
 

@@ -199,8 +199,14 @@ def test_a_store_of_no_known_kind_is_refused(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("address", "meant"),
-    [("sqlite:runs.db", "sqlite:///runs.db"), ("sqlite:/srv/runs.db", "sqlite:////srv/runs.db")]
-    + [("sqlite://runs.db", "sqlite:///runs.db"), ("postgresql:/db", None), ("file:", None), ("sqlite:///", None)],
+    [
+        ("sqlite:runs.db", "sqlite:///runs.db"),
+        ("sqlite:/srv/runs.db", "sqlite:////srv/runs.db"),
+        ("sqlite://runs.db", "sqlite:///runs.db"),
+        ("postgresql:/db", None),
+        ("file:", None),
+        ("sqlite:///", None),
+    ],
 )
 def test_an_address_with_too_few_slashes_is_told_with_all_of_them(site: Site, address: str, meant: str | None) -> None:
     told = " ".join(site.here("runs", "--store", address).err.split())

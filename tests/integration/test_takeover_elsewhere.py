@@ -262,6 +262,7 @@ def test_a_run_that_was_never_begun_works_on_the_files_of_whoever_begins_it(host
     harness = hosts.harness(own)
     completed(harness.resume(run_id))
     assert (root_of(harness, run_id), read(own), read(hosts.root)) == (own, DONE, SITE)
+    assert "materialised" not in {line.what for line in harness.trace(run_id)}, "nothing was made anew"
 
 
 def test_a_failed_run_goes_back_to_where_its_step_began_on_another_host_too(hosts: Hosts) -> None:

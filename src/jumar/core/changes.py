@@ -372,7 +372,8 @@ class Refusal(Struct, frozen=True):
 
     def error(self) -> errors.JumarError:
         """The error a person sees for this refusal."""
-        return _ERRORS[self.guard](self.detail, hint=_HINTS.get(self.guard))
+        is_moved = self.guard is Guard.ENDED and self.run is not None and self.run.error_type == MOVED
+        return _ERRORS[self.guard](self.detail, hint=_THERE if is_moved else _HINTS.get(self.guard))
 
 
 _ERRORS: dict[Guard, type[errors.JumarError]] = {
@@ -389,6 +390,7 @@ _ERRORS: dict[Guard, type[errors.JumarError]] = {
     Guard.HOLD: errors.WorkspaceBusy,
 }
 
+_THERE = "Go on with it there: give that store's address with --store."
 _HINTS = {
     Guard.HOLD: (
         "Wait until it has ended; where its process has gone, resume that run, which puts its files back "

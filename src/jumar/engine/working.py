@@ -28,7 +28,7 @@ from jumar.core.records import RunRecord
 from jumar.core.working import delay_after, pause_before_looking
 from jumar.engine.logs import INFO, NOTHING, WARNING, log
 from jumar.engine.places import Happening, Options, Place, Stop, Told
-from jumar.errors import IllegalTransition, LeaseHeld, RunEnded
+from jumar.errors import IllegalTransition, LeaseHeld, RunEnded, StoreReadOnly
 from jumar.stores.watching import Bell
 
 if TYPE_CHECKING:
@@ -315,7 +315,10 @@ class Worker:
 
     def _outage(self, error: Exception) -> None:
         if not self._outages:
-            log(WARNING, NOTHING, None, "the store cannot be used, and is tried again: %s", short_message(error))
+            why = short_message(error)
+            if isinstance(error, StoreReadOnly):  # which somebody must mend, and no time does
+                why += f". {error.hint}"
+            log(WARNING, NOTHING, None, "the store cannot be used, and is tried again: %s", why)
         self._outages += 1
         self._close_watch()
 
