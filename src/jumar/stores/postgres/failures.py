@@ -33,18 +33,20 @@ _BUSY = {
     "40001": "another transaction came between",
     "25P02": "the transaction had failed",
 }
+_ENDED = ("25P03", "25P04")  # a transaction was idle, or open, for longer than the server allows
 _ALTERED = ("3F000", "42P01", "42703", "42883")  # no such schema, table, column, function
 _MAKE_IT = "Look at the address; `jumar store migrate` makes a store's tables where there are none."
 
 
 def is_lost(error: BaseException) -> bool:
     """Whether the connection is gone, so that nothing is known of what was under way on it."""
+    if isinstance(error, psycopg.Error) and error.sqlstate in _ENDED:
+        return True
     if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         return False
     if isinstance(error, psycopg.errors.PipelineAborted):
         return False
-    state = error.sqlstate
-    return state is None or state.startswith(("08", "57P")) or state in ("25P03", "25P04")
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
 
 
 def may_pass(error: psycopg.Error) -> bool:
