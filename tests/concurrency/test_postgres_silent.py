@@ -15,7 +15,7 @@ from jumar.stores.opening import open_store
 from jumar.stores.postgres import connecting
 from jumar.stores.postgres.address import parse
 from jumar.stores.postgres.connecting import Connections, unhurried
-from jumar.stores.postgres.failures import is_lost
+from jumar.stores.postgres.failures import is_lost, may_pass
 from jumar.testing.conformance_scene import Scene
 from jumar.testing.tcp_proxy import TcpProxy
 from tests.concurrency.postgres_beside import SECONDS, counting, port_of, through
@@ -88,4 +88,6 @@ def test_a_migration_may_take_its_time(postgres_address: str, silence: Event) ->
     "ended", ["AdminShutdown", "IdleInTransactionSessionTimeout", "IdleSessionTimeout", "TransactionTimeout"]
 )
 def test_what_a_server_says_as_it_ends_a_connection_is_known_for_a_lost_one(ended: str) -> None:
-    assert is_lost(getattr(psycopg.errors, ended)("said"))
+    error = getattr(psycopg.errors, ended)("said")
+    assert is_lost(error)
+    assert may_pass(error)

@@ -51,7 +51,8 @@ def is_lost(error: BaseException) -> bool:
 
 def may_pass(error: psycopg.Error) -> bool:
     """Whether another attempt to connect may do better after a failed one."""
-    return isinstance(error, psycopg.OperationalError) and not any(words in str(error) for words in _NEVER)
+    can_pass = isinstance(error, psycopg.OperationalError) or is_lost(error)
+    return can_pass and not any(words in str(error) for words in _NEVER)
 
 
 def is_coming_up(error: psycopg.Error) -> bool:
