@@ -106,9 +106,7 @@ class Fleet:
                 worker.begun = True
                 continue
             code = worker.end(_SECONDS_TO_END)
-            self.problems.append(
-                f"a worker ended by itself, with exit code {code}: see {self._terms.folder}/workers.log"
-            )
+            self.problems.append(f"a worker ended by itself, with exit code {code}: {_last_line(self._terms)}")
             self._replace(worker)
 
     def kill(self, luck: random.Random) -> bool:
@@ -154,3 +152,9 @@ class Fleet:
     ) -> None:
         for worker in self.workers:
             worker.kill()
+
+
+def _last_line(terms: Terms) -> str:
+    """The last that the workers printed."""
+    lines = Path(terms.folder, "workers.log").read_text(errors="replace").splitlines()
+    return lines[-1] if lines else "none has printed anything"
