@@ -167,6 +167,7 @@ def test_what_cannot_be_worked_with_is_refused(desk: Desk, words: tuple[str, ...
     assert done.code == 2
     assert why in " ".join(done.err.split())
     assert "Traceback" not in done.err
+    assert done.out == "", "it does not say first that it works"
 
 
 def test_warnings_are_written_to_standard_error(desk: Desk) -> None:

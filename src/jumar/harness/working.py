@@ -97,8 +97,7 @@ def work(
         else whole("max_crashes", max_crashes, 1, MOST_CRASHES),
         until_idle=until_idle,
     )
-    if not harness.agents:
-        raise UsageError("the harness has no agents, so a worker has nothing to run", hint="Use @harness.agent first.")
+    require_agents(harness)
     counts = _Counts(told)
     worker = harness._open().worker(harness.agents, options, stop=stop or Stop(), told=counts.tell)
     return counts.report(tuple(worker.work()))
@@ -143,6 +142,12 @@ def _event(happened: Happening) -> WorkerEvent:
     if run is None:
         return WorkerEvent(happened.kind, under_way=happened.under_way)
     return WorkerEvent(happened.kind, run.run_id, run.agent, happened.result, happened.error, run.epoch, run.crashes)
+
+
+def require_agents(harness: Harness) -> None:
+    """UsageError where a worker would have nothing to run."""
+    if not harness.agents:
+        raise UsageError("the harness has no agents, so a worker has nothing to run", hint="Use @harness.agent first.")
 
 
 class _Counts:

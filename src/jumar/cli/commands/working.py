@@ -77,9 +77,11 @@ def worker(
         )
     from jumar.cli.working import Teller, told_to_stop, warnings_shown
     from jumar.engine.places import Stop
+    from jumar.harness.working import require_agents
 
     stop = Stop()
     with opened(options, code=True, makes=True) as harness, told_to_stop(stop) as signals, warnings_shown():
+        require_agents(harness)
         harness.store.now()  # what is wrong with the store shows before anything else is said
         teller = Teller(harness, options, concurrency, grace, stop)
         teller.begin()
