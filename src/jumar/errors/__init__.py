@@ -129,7 +129,8 @@ class NotStorable(UsageError):
 
     code = "not-storable"
     default_hint = (
-        "Return plain data: JSON values, dataclasses, TypedDicts, msgspec or pydantic models, enums, dates, bytes."
+        "Use plain data of the annotated type: JSON values, dataclasses, TypedDicts, msgspec or pydantic models, "
+        "enums, dates, bytes."
     )
 
     def __init__(self, what: str, *, path: str = "$", safe: str | None = None, hint: str | None = None) -> None:
