@@ -7,6 +7,7 @@ written out at once.  With `--json` each line is a JSON object.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from jumar.harness.working import WorkerEvent, WorkerReport
 
 _MOST_AGENTS = 12  # that are named
+_LEAVE_SECONDS = 3.0
 
 
 class Teller:
@@ -176,7 +178,10 @@ def _rest(report: WorkerReport) -> list[tuple[int, str]]:
 
 @contextmanager
 def told_to_stop(stop: Stop) -> Iterator[list[int]]:
-    """Let SIGTERM and Ctrl-C tell the worker to stop; the list has those that came.  Only a main thread gets any."""
+    """Let SIGTERM and Ctrl-C tell the worker to stop; the list has those that came.  Only a main thread gets any.
+
+    Where it has not left soon after a second one, the process ends.
+    """
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield came
@@ -185,11 +190,15 @@ def told_to_stop(stop: Stop) -> Iterator[list[int]]:
     def handle(number: int, frame: FrameType | None) -> None:
         came.append(number)
         stop.set()
+        if len(came) == 2:  # this thread may be waiting for a store that does not answer
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(128 + number))
+            signal.setitimer(signal.ITIMER_REAL, _LEAVE_SECONDS)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield came
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 
