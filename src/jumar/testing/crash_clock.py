@@ -1,7 +1,7 @@
 """A clock that stands still until a test moves it.
 
-Leases, settling times and timers are all read from two functions: the lease clock and the wall clock in
-`jumar.stores.clock`. `stopped_clock()` puts one number of milliseconds in their place, wherever a module of Jumar
+Leases, settling times and timers are all read from the functions of `jumar.stores.clock`: the lease clock, in two
+units, and the wall clock.  `stopped_clock()` puts one number of milliseconds in their place, wherever a module of Jumar
 has taken them by name, so that a test can let a lease run out without waiting.  It holds for harnesses opened
 inside the block; a body's own timeout and the lease keeper's pauses stay real.
 """
@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from jumar.stores import clock
+
+CLOCKS = ("lease_ms", "lease_ns", "wall_ms")  # the functions of `jumar.stores.clock` that are put aside
 
 
 class StoppedClock:
@@ -41,6 +43,10 @@ class StoppedClock:
         """What the lease clock shows."""
         return self.ms
 
+    def lease_ns(self) -> int:
+        """The same, in nanoseconds."""
+        return self.ms * 1_000_000
+
     def wall_ms(self) -> int:
         """What the wall clock shows."""
         return self.ms + self._wall_ahead
@@ -50,7 +56,7 @@ class StoppedClock:
 def stopped_clock() -> Generator[StoppedClock, None, None]:
     """Stop the clocks for harnesses opened in the block."""
     stopped = StoppedClock()
-    pairs = [("lease_ms", clock.lease_ms, stopped.lease_ms), ("wall_ms", clock.wall_ms, stopped.wall_ms)]
+    pairs = [(name, getattr(clock, name), getattr(stopped, name)) for name in CLOCKS]
     for name, real, ours in pairs:
         put(name, real, ours)
     try:

@@ -103,14 +103,19 @@ class Ahead:
     def __init__(self, line: Line) -> None:
         self.ms = line.orders.ahead_ms
         self._line = line
-        self._lease, self._wall = real.lease_ms, real.wall_ms
+        self._lease, self._lease_ns, self._wall = real.lease_ms, real.lease_ns, real.wall_ms
         self._server = _server_clock(line.orders.store)
         put("lease_ms", self._lease, self.lease_ms)
+        put("lease_ns", self._lease_ns, self.lease_ns)
         put("wall_ms", self._wall, self.wall_ms)
 
     def lease_ms(self) -> int:
         """What the lease clock shows."""
         return self._lease() + self.ms
+
+    def lease_ns(self) -> int:
+        """The same, in nanoseconds."""
+        return self._lease_ns() + self.ms * 1_000_000
 
     def wall_ms(self) -> int:
         """What the wall clock shows."""
