@@ -259,6 +259,16 @@ def test_no_line_of_the_list_or_of_the_trace_is_longer_than_the_screen(ran: Site
         assert max(map(cell_len, text.splitlines()[1:])) <= columns
 
 
+def test_on_a_narrow_screen_the_list_of_runs_does_without_steps_and_its_words_are_whole(ran: Site) -> None:
+    titles, *rows = ran.here("runs", *STORE, COLUMNS="66").out.splitlines()
+    assert titles.split() == ["run", "agent", "task", "status", "updated"]
+    assert {word for row in rows for word in row.split() if word in ("waiting", "completed", "failed")} == {
+        "waiting",
+        "completed",
+        "failed",
+    }
+
+
 def test_on_a_narrow_screen_the_trace_does_without_the_time_of_day_and_its_words_are_whole(ran: Site) -> None:
     wide, narrow = (ran.here("trace", _waiting_run(ran), *STORE, COLUMNS=width).out for width in ("80", "70"))
     assert "time (UTC)" in wide and "time (UTC)" not in narrow

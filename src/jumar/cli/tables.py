@@ -15,8 +15,8 @@ from jumar.harness.results import RunInfo, TraceLine
 Cell = tuple[str, str]  # text and style
 _GAP = 2
 _WIDEST = 32  # of a column that is not the last
-_NARROWEST, _LEAST_LAST = 8, 20  # columns give way to the last one, down to so many
-_NARROW = 80  # below that a trace does without the time of day
+_NARROWEST, _LEAST_LAST = 8, 16  # columns give way to the last one, down to so many
+_NARROW = 80  # below that a trace does without the time of day, and the list of runs without their steps
 
 _TRACE_STYLES = {
     "taken-over": "bold magenta",
@@ -96,12 +96,19 @@ def print_runs(screen: Screen, runs: Sequence[tuple[str, RunInfo, Waits]], more:
     rows = [_run_row(short, run, waits, now) for short, run, waits in runs]
     task = titles.index("task")
     if not any(row[task][0] for row in rows):
-        titles.pop(task)
-        for row in rows:
-            row.pop(task)
-    print_table(screen, titles, rows, right=(titles.index("step"),))
+        _drop(task, titles, rows)
+    step = titles.index("step")
+    if screen.width < _NARROW:
+        _drop(step, titles, rows)
+    print_table(screen, titles, rows, right=() if screen.width < _NARROW else (step,))
     if more:
         print_more(screen)
+
+
+def _drop(column: int, titles: list[str], rows: list[list[Cell]]) -> None:
+    del titles[column]
+    for row in rows:
+        del row[column]
 
 
 def print_more(screen: Screen) -> None:
@@ -134,9 +141,7 @@ def print_trace(screen: Screen, run_id: str, lines: Sequence[TraceLine]) -> None
     titles = ["after", "time (UTC)", "what", "call", "epoch", "detail"]
     rows = [_trace_row(line, start) for line in lines]
     if screen.width < _NARROW:  # the one that says nothing new gives way
-        titles.pop(1)
-        for row in rows:
-            row.pop(1)
+        _drop(titles.index("time (UTC)"), titles, rows)
     print_table(screen, titles, rows, right=(0, len(titles) - 2))
 
 
