@@ -240,3 +240,11 @@ def test_a_role_whose_commits_are_answered_before_they_are_on_disk_is_refused(po
         with pytest.raises(errors.StoreUnavailable, match="synchronous_commit = off") as caught:
             open_store(limited)
         assert "ALTER ROLE" in caught.value.hint
+
+
+@pytest.mark.parametrize("word", ["order", "user"])
+def test_a_word_of_sql_is_no_name_of_a_schema(postgres_address: str, word: str) -> None:
+    with pytest.raises(errors.UsageError, match=f"schema={word} cannot read") as refused:
+        open_store(postgres_address.replace(parse(postgres_address).schema, word))
+    assert "give it another name" in str(refused.value)
+    assert not beside(postgres_address, "SELECT 1 FROM pg_namespace WHERE nspname = %s", word)

@@ -107,6 +107,11 @@ def translated(error: psycopg.Error, where: str) -> errors.JumarError:
             hint="Let the owner of the schema grant it: USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its "
             "tables, EXECUTE on its functions.",
         )
+    if state == "42601":
+        return errors.UsageError(
+            f"{where} cannot read its statements ({said})",
+            hint="Where the schema is named by a word of SQL, as schema=order is, give it another name.",
+        )
     if state in _ALTERED:
         return errors.SchemaMismatch(f"the tables of {where} are not what they should be ({said})", hint=_MAKE_IT)
     if state.startswith("XX"):
