@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from threading import Event
 
 import psycopg
 import pytest
 
-from jumar import Harness, errors
+from jumar import AsyncRun, Harness, errors
 from jumar.core.changes import Ack
 from jumar.core.states import Control
 from jumar.stores.opening import open_store
@@ -73,6 +74,50 @@ def test_a_change_that_waits_for_a_row_for_ever_is_given_up_and_can_be_made_afte
             store.read_back(scene.order(run, Control.PAUSE))
     assert isinstance(store.write([scene.order(run, Control.PAUSE)])[0], Ack)
     store.close()
+
+
+@pytest.mark.parametrize("statement", ["advance", "FROM"], ids=["a write", "a read"])
+def test_an_event_loop_is_not_held_up_by_a_server_that_does_not_answer(
+    postgres_address: str, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setattr(connecting, "LOOP_ANSWER_SECONDS", 0.2)
+    sent: list[int] = []
+    over, ended = Event(), Event()
+    by_the_loop: list[bool] = []
+
+    async def scene(harness: Harness, proxy: TcpProxy) -> list[int]:
+        loop, silent = asyncio.get_running_loop(), asyncio.Event()
+
+        def meet() -> None:
+            loop.call_soon_threadsafe(silent.set)
+            by_the_loop.append(over.wait(SECONDS))
+            ended.set()
+
+        @harness.tool(effect="external")
+        async def step(number: int) -> int:
+            sent.append(number)
+            if number == 2:
+                proxy.meet(statement.encode(), meet)
+            return number
+
+        @harness.agent(tools=[step])
+        async def count(run: AsyncRun, steps: int) -> list[int]:
+            return [await run.call(step, number) for number in range(steps)]
+
+        async def watch() -> None:
+            await silent.wait()
+            over.set()
+
+        watching = asyncio.create_task(watch())
+        done = (await harness.arun(count, 5)).unwrap()
+        await watching
+        return done
+
+    with TcpProxy(port_of(postgres_address)) as proxy, Harness(through(postgres_address, proxy.port)) as harness:
+        assert asyncio.run(scene(harness, proxy)) == [0, 1, 2, 3, 4]
+        assert ended.wait(SECONDS)
+    assert by_the_loop == [True]
+    assert sent == [0, 1, 2, 3, 4]
 
 
 def test_a_migration_may_take_its_time(postgres_address: str, silence: Event) -> None:

@@ -45,7 +45,8 @@ WAIT_SECONDS = 30.0  # how long a server that is away is waited for, unless the 
 OPENING_SECONDS = 5.0  # the same at the opening of a store, where an address may just be wrong
 # How long an answer is waited for.  Far longer than any statement takes, with all that it may have to wait for itself:
 # it is for a server that stands still, or went away behind a proxy, while whoever is at the other end lives on.
-ANSWER_SECONDS = 120.0
+# The thread of an event loop has other things to do: what became of its statement is then asked elsewhere.
+ANSWER_SECONDS, LOOP_ANSWER_SECONDS = 120.0, 1.0
 _MOST = 10  # connections of one store in one process
 _LONGEST_IDLE = 60.0  # seconds; the server has better uses for it, and a firewall may have forgotten it
 _OK, _IDLE, _NO_PIPELINE = ConnStatus.OK.value, TransactionStatus.IDLE.value, PipelineStatus.OFF.value
@@ -68,7 +69,7 @@ _NOT_TAKEN = "unsupported startup parameter"  # what poolers say, who see to the
 class _Answering(psycopg.Connection[Row]):
     """A connection that counts as lost where the server gives no answer for so long."""
 
-    answer_seconds = ANSWER_SECONDS
+    answer_seconds: float = ANSWER_SECONDS
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
         """See psycopg, whose every statement waits here."""
@@ -97,7 +98,7 @@ def unhurried(connection: Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.answer_seconds = _Answering.answer_seconds
+        _answer_within(connection, may_wait=True)
 
 
 class Patience:
@@ -170,11 +171,12 @@ class Connections:
             raise self._none_at_hand() from None
         try:
             connection = self._idle_one()
-            if connection is not None:
-                return connection
-            if may_wait:
-                return self._made(patience)
-            raise self._none_at_hand()
+            if connection is None and may_wait:
+                connection = self._made(patience)
+            if connection is None:
+                raise self._none_at_hand()
+            _answer_within(connection, may_wait)
+            return connection
         except BaseException:
             self._places.put(None)
             raise
@@ -316,6 +318,11 @@ def _places() -> SimpleQueue[None]:
     for _ in range(_MOST):
         places.put(None)
     return places
+
+
+def _answer_within(connection: Connection, may_wait: bool) -> None:
+    assert isinstance(connection, _Answering)
+    connection.answer_seconds = _Answering.answer_seconds if may_wait else LOOP_ANSWER_SECONDS
 
 
 def close(connection: Connection) -> None:
