@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
+from jumar.core.changes import Refusal
 from jumar.core.replay import BranchTable, ReplayTable
 from jumar.core.states import Effect
 from jumar.core.uncertain import RESOLUTION, Resolution
@@ -248,16 +249,17 @@ def a_renewal_revives_a_lost_lease(spot: Broken) -> Any:
 @mutation
 def rows_land_although_the_guard_refused(spot: Broken) -> Any:
     """The calls of a refused advance are written all the same."""
-    real = writes._advance_refused
+    real = writes._advance
 
-    def refused(connection: Any, advance: Any, now: int) -> Any:
-        refusal = real(connection, advance, now)
-        for change in advance.changes:
-            spot.hit()
-            tables.call_change(connection, advance.run_no, replace(change, epoch=advance.epoch), advance.version + 1)
-        return refusal
+    def advance(connection: Any, change: Any) -> Any:
+        outcome = real(connection, change)
+        if isinstance(outcome, Refusal):
+            for call in change.changes:
+                spot.hit()
+                tables.call_change(connection, change.run_no, replace(call, epoch=change.epoch), change.version + 1)
+        return outcome
 
-    with patch.object(writes, "_advance_refused", refused):
+    with patch.object(writes, "_advance", advance):
         yield
 
 

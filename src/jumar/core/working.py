@@ -5,7 +5,9 @@ behind both, since it may not be told.
 
 A run that takes its process with it, each time again, is not tried for ever: a claim counts how many processes have
 ended under the run since it last recorded something new (`RunRecord.crashes`), and at so many of them it fails and
-waits for a person.  Somebody who then resumes it starts the count anew.
+waits for a person.  Somebody who then resumes it starts the count anew.  The runs beside such a one in its process are
+counted with it; so of those that have crashed more than once a process drives one at a time, until that one records
+something new, and the innocent are told from the guilty.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ DEFAULT_CONCURRENCY = 4
 _LEAST_PAUSE = 0.005  # seconds: a clock that ticks in milliseconds says "now" a little early
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 300.0  # seconds that a run, or a store, which cannot be used is left alone
 _MOST_DOUBLINGS = 12
+_SUSPECT_AFTER = 2  # crashes; a single one may be a host's, after which all runs must go on at once
 
 
 def may_make_due(change: Change) -> bool:
@@ -58,6 +61,11 @@ def delay_after(failures: int) -> float:
 def is_given_up(run: RunRecord, max_crashes: int) -> bool:
     """Whether a run that was just claimed has taken enough processes with it."""
     return run.crashes >= max_crashes
+
+
+def is_suspect(run: RunRecord, newest_seq: int = 0) -> bool:
+    """Whether the run may be what ends its process; `newest_seq` is the number of the newest call it has recorded."""
+    return run.crashes >= _SUSPECT_AFTER and newest_seq <= run.crash_seq
 
 
 def leaves_files(run: RunRecord, max_crashes: int) -> bool:

@@ -58,9 +58,8 @@ class LiveRun:
         sent_at: int,
     ) -> None:
         self.run = run
-        self.run_id = run.run_id
+        self.run_id, self.epoch = run.run_id, run.epoch
         self.owner = owner
-        self.epoch = run.epoch
         self.settings = settings
         self.ttl_ms = settings.ttl_ms
         self._trust_ms = settings.ttl_ms - settings.margin_ms
@@ -96,6 +95,7 @@ class LiveRun:
         self.allowed_tools: frozenset[str] | None = None
         self._in_flight: dict[int, int] = {}
         self._next_seq = records[-1].seq + 1 if records else 1
+        self.newest_seq = self._next_seq - 1  # of the calls that are on record
         self._names: set[str] = set()  # steps in threads or tasks of their own
         self._root_names: set[str] = set()  # steps of the agent's own code
         self._riders: Riders | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from jumar.core.records import RunRecord
-from jumar.core.working import DEFAULT_CONCURRENCY, DEFAULT_GRACE, DEFAULT_MAX_CRASHES, DEFAULT_POLL
+from jumar.core.working import DEFAULT_CONCURRENCY, DEFAULT_GRACE, DEFAULT_MAX_CRASHES, DEFAULT_POLL, is_suspect
 
 if TYPE_CHECKING:
     from jumar.engine.live import LiveRun
@@ -68,7 +68,7 @@ class Place:
 
     def __init__(self, run: RunRecord, tell: Callable[[Place, RunRecord], None] | None = None) -> None:
         self.run = run
-        self.is_claimed = False
+        self._as_claimed: RunRecord | None = None
         self._tell = tell
         self._lock = threading.Lock()
         self._live: LiveRun | None = None
@@ -76,9 +76,20 @@ class Place:
 
     def claimed(self, run: RunRecord) -> None:
         """The run is this process's."""
-        self.is_claimed = True
+        self._as_claimed = run
         if self._tell is not None:
             self._tell(self, run)
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the run is, or was, this process's."""
+        return self._as_claimed is not None
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether the run may be what ends its process, and has recorded nothing new here yet."""
+        live = self._live
+        return is_suspect(self._as_claimed or self.run, 0 if live is None else live.newest_seq)
 
     def drives(self, live: LiveRun) -> None:
         """The run is driven here, from now on in this guise."""

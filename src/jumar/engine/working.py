@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jumar.core.failures import short_message
 from jumar.core.records import RunRecord
-from jumar.core.working import delay_after, pause_before_looking
+from jumar.core.working import delay_after, is_suspect, pause_before_looking
 from jumar.engine.logs import INFO, NOTHING, WARNING, log
 from jumar.engine.places import Happening, Options, Place, Stop, Told
 from jumar.errors import IllegalTransition, LeaseHeld, RunEnded, StoreReadOnly
@@ -188,14 +188,23 @@ class Worker:
                 return runs  # else none of them can be run here, and there are more behind them
 
     def _to_be_run(self, run_ids: list[str], free: int) -> list[RunRecord]:
-        """The first of these that can be run here; those that cannot are left alone for a while."""
+        """The first of these that can be run here; those that cannot are left alone for a while, and so are those that
+        may end the process while another such run is under way in it.
+        """
         runs: list[RunRecord] = []
+        has_suspect = any(slot.place.is_suspect for slot in self._slots.values())
         for run_id in run_ids:
             if len(runs) == free:
                 break
             run = self._store.run(run_id)
             if run is not None and run.agent in self._agents and self._can_open(run):
-                runs.append(run)
+                if not is_suspect(run):
+                    runs.append(run)
+                elif not has_suspect:
+                    has_suspect = True
+                    runs.append(run)
+                else:
+                    self._leave_alone(run_id)
                 continue
             self._keep_alone(run_id, min(_NOT_HERE_SECONDS, self._engine.settings.lease_ttl / 2), 0)
             if run is not None and run.agent in self._agents:

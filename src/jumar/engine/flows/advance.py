@@ -81,6 +81,8 @@ def advance(
             live.seen(sent_at)
         if phase is not None:
             live.phase = phase
+        if change.calls:
+            live.newest_seq = max(live.newest_seq, change.calls[-1].seq)
         if outcome.control > live.control:
             live.order(outcome.control)
         return outcome
