@@ -121,17 +121,20 @@ class Worker:
             watch.wake()
 
     def _wait(self, seconds: float) -> None:
-        """Wait until told, at most so long."""
-        if not isinstance(self._stop, Stop):
-            seconds = min(seconds, _STOP_SECONDS)
-        watch = self._watch
-        if watch is None:
-            self._bell.wait(seconds)
-            return
+        """Wait until told, at most so long.  A stop of which nobody tells is looked at meanwhile, the store is not."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._is_told(left if isinstance(self._stop, Stop) else min(left, _STOP_SECONDS)) or self._stop.is_set():
+                return
+
+    def _is_told(self, seconds: float) -> bool:
+        if self._watch is None:
+            return self._bell.wait(seconds)
         try:
-            watch.wait(seconds)
+            return self._watch.wait(seconds)
         except Exception as error:
             self._outage(error)
+            return True
 
     def _pause(self) -> float:
         if self._outages:
