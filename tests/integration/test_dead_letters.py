@@ -76,7 +76,7 @@ def test_a_run_is_tried_so_many_times_and_not_once_more(clock: StoppedClock) -> 
         assert body.times == 3
         (result,) = _worked(harness)
         assert (result.run_id, result.status, result.error_type) == (run_id, "FAILED", "WorkerCrashed")
-        assert result.error_message.startswith("the process that drove the run ended 3 times")
+        assert result.error_message.startswith("the process that drove the run ended, or lost its lease, 3 times")
         assert "in call look.1" in result.error_message
         assert (_worked(harness), harness.resume_due(), body.times) == ([], [], 3)
         body.mended = True

@@ -79,8 +79,8 @@ def told_of_crashes(run: RunRecord, calls: Sequence[CallRecord]) -> str:
     """How often a run's processes ended, and at what, for the person who is to look at it."""
     times = "once" if run.crashes == 1 else f"{run.crashes} times"
     return (
-        f"the process that drove the run ended {times} {_where(run, calls)}; it is not taken up by itself any more: "
-        "find out what ends the process, then resume the run"
+        f"the process that drove the run ended, or lost its lease, {times} {_where(run, calls)}; "
+        "it is not taken up by itself any more: find out what ends the process, then resume the run"
     )
 
 
