@@ -110,7 +110,7 @@ def test_a_run_that_is_given_up_says_how_often_and_where_its_process_ended_and_w
     assert told.startswith("the process that drove the run ended, or lost its lease, 5 times without recording")
     assert "the last time in call scan.search.2;" in told
     assert told.endswith("find out what ends the process, then resume the run")
-    assert "its lease, once without recording anything new, after call scan.search.2;" in _told(run, done, done, crashes=1)
+    assert "once without recording anything new, after call scan.search.2;" in _told(run, done, done, crashes=1)
     assert "before it had recorded any call;" in _told(run, crashes=2)
     assert "before it had recorded any call;" in _told(run, CallState.PLANNED, crashes=2)
     assert "while the run was being rolled back;" in _told(run, unknown, crashes=2, intent=b"{}", phase=Phase.IN_CODE)
