@@ -20,7 +20,7 @@ from jumar.stores.sqlite import writes
 from jumar.testing import StoreMachine
 from jumar.testing.conformance_machine import Clock
 
-QUICK = settings(max_examples=30, stateful_step_count=40, deadline=None, print_blob=True)
+QUICK = settings(max_examples=16, stateful_step_count=40, deadline=None, print_blob=True)
 LONG = settings(max_examples=100, stateful_step_count=50, deadline=None, print_blob=True)
 
 

@@ -19,7 +19,7 @@ from jumar.testing import StoreMachine
 from jumar.testing.conformance_machine import Clock
 from tests.conformance import one_schema
 
-QUICK = settings(max_examples=12, stateful_step_count=30, deadline=None, print_blob=True)
+QUICK = settings(max_examples=6, stateful_step_count=30, deadline=None, print_blob=True)
 LONG = settings(max_examples=40, stateful_step_count=40, deadline=None, print_blob=True)
 EVERY = 4  # steps after which all rows are compared: each row asked for is a round trip to the server
 

@@ -162,7 +162,7 @@ def test_a_worker_frozen_at_a_sample_of_points_writes_and_sends_nothing_when_it_
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    frozen_at_each_point(folder, clock, waits, how, chosen=lambda points: chance.sample(points, len(points) // 4))
+    frozen_at_each_point(folder, clock, waits, how, chosen=lambda points: chance.sample(points, len(points) // 6))
 
 
 @pytest.mark.sweep
