@@ -376,7 +376,9 @@ def _objects_aside(store: Path) -> Path:
 
 def _elsewhere(location: Location, *, are_shared: bool) -> WorkspaceElsewhere:
     """The error for files that are on another host."""
-    there = "Do it there; or, where the run has not ended, resume it here (`jumar resume RUN`), which makes its files anew"
+    there = (
+        "Do it there; or, while the run has not ended, resume it here, which makes its files anew (`jumar resume RUN`)"
+    )
     return WorkspaceElsewhere(
         f"the run's files are on the host {location.host or 'that the store was copied from'}, in {location.root}",
         hint=f"{there if are_shared else 'Bring the store to that host'}; or make a new run of it here: "
