@@ -72,11 +72,12 @@ def test_two_things_done_at_any_two_moments_come_to_something_legal(
 
 @pytest.mark.sweep
 @pytest.mark.parametrize(("first", "second"), ORDERS)
-def test_two_things_done_at_every_two_moments_come_to_something_legal(
+def test_two_things_done_at_half_of_all_two_moments_come_to_something_legal(
     folder: Path, clock: StoppedClock, first: str, second: str
 ) -> None:
     stage = Stage(folder, clock, "questions", waits=False)
-    for one, other in _pairs(stage.points[::2]):  # what is after one request is before the next
+    pairs = list(_pairs(stage.points[::2]))  # what is after one request is before the next
+    for one, other in chance_of_its_own().sample(pairs, k=len(pairs) // 2):
         steered(stage, {one: first, other: second})
 
 

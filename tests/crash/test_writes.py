@@ -125,7 +125,7 @@ def test_a_run_that_writes_and_is_killed_at_any_point_and_again_in_its_recovery_
 ) -> None:
     for point in range(1 + chunk, whole.points + 1, CHUNKS):
         lived(folder / str(point), clock, whole, waits, point)
-        for again in chance.sample(range(1, 30), 3):
+        for again in chance.sample(range(1, 30), 2):
             lived(folder / f"{point}-{again}", clock, whole, waits, point, again)
 
 
