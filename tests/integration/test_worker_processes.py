@@ -175,7 +175,7 @@ def test_a_run_that_is_given_up_in_an_external_call_asks_a_person_whether_it_hap
     _die(yard, 1, "--max-crashes", "1")
     worker = yard.worker("--max-crashes", "1")
     told = worker.hear("left", run_id=run_id, status="FAILED")
-    assert "ended once without recording anything new, the last time in call deadly.1" in told["error_message"]
+    assert "once without recording anything new, the last time in call deadly.1" in told["error_message"]
     run = yard.view(run_id)
     assert [(asked.call_id, asked.kind) for asked in run.waiting_on] == [("deadly.1", "resolve")]
     assert [(call.call_id, call.state) for call in run.calls] == [("deadly.1", "UNCERTAIN")]
