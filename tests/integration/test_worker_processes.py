@@ -153,7 +153,7 @@ def test_a_run_that_kills_its_process_again_and_again_is_given_up_and_goes_on_wh
     worker = yard.worker("--max-crashes", "2")
     told = worker.hear("left", run_id=run_id, status="FAILED")
     assert told["error_type"] == "WorkerCrashed"
-    assert "ended 2 times without recording anything new, after call pay.1" in told["error_message"]
+    assert "2 times without recording anything new, after call pay.1" in told["error_message"]
     assert "then resume the run" in told["error_message"]
     other = yard.begin("pays", 3)
     worker.hear("left", run_id=other, status="COMPLETED")
