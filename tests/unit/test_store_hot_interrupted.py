@@ -120,5 +120,5 @@ def test_a_leader_interrupted_anywhere_while_it_holds_hot_changes_back(store: Wa
         comes_out_even(queue, hot)
         return came if isinstance(came, KeyboardInterrupt) else None
 
-    every_place(scenario, at_least=20)
+    every_place(scenario, at_least=10)
     queue.close()
