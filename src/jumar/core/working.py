@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from jumar.core.call_states import ENDED
 from jumar.core.changes import Advance, Answer, Arrive, Change, Create, Order
 from jumar.core.records import CallRecord, RunRecord
-from jumar.core.states import CallState, Status
+from jumar.core.states import CallState, Control, Status
 
 DEFAULT_MAX_CRASHES = 5
 DEFAULT_POLL = 1.0  # seconds
@@ -37,6 +37,13 @@ def may_make_due(change: Change) -> bool:
     if isinstance(change, Advance):
         return change.ending is not None and change.ending.status in (Status.QUEUED, Status.WAITING)
     return isinstance(change, (Answer, Order, Arrive))
+
+
+def waits(run: RunRecord, wall_ms: int) -> bool:
+    """Whether a run waits for somebody, or for a later time, and nobody has ordered it to stop meanwhile."""
+    if run.status is not Status.WAITING or run.control is not Control.NONE:
+        return False
+    return run.wake_at is None or run.wake_at > wall_ms
 
 
 def pause_before_looking(next_due_ms: int | None, poll: float) -> float:

@@ -9,7 +9,8 @@ from jumar.core.changes import Advance, Arrive, Claim, Depart, Fork, Guard, Refu
 from jumar.core.moving import elsewhere, is_elsewhere
 from jumar.core.phases import FINAL
 from jumar.core.records import LeaseTime, RunRecord
-from jumar.core.states import CallState, Control, Status
+from jumar.core.states import CallState, Status
+from jumar.core.working import waits
 
 
 def claim_refused(run: RunRecord, now: LeaseTime, claim: Claim) -> Refusal:
@@ -25,8 +26,7 @@ def claim_refused(run: RunRecord, now: LeaseTime, claim: Claim) -> Refusal:
         return Refusal(Guard.VERSION, f"run {run.run_id} has gone on meanwhile (version {run.version})", run)
     if claim.intent is not None and run.intent is not None:
         return Refusal(Guard.TRANSITION, f"run {run.run_id} is in the middle of a rollback already", run)
-    is_due = run.control is not Control.NONE or (run.wake_at is not None and run.wake_at <= claim.at)
-    if run.status is Status.WAITING and not claim.early and not is_due:
+    if waits(run, claim.at) and not claim.early:
         return Refusal(Guard.NOT_DUE, f"run {run.run_id} is still waiting", run)
     return Refusal(Guard.TRANSITION, f"run {run.run_id} is {run.status.label} and cannot be claimed so", run)
 

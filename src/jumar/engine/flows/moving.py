@@ -21,7 +21,8 @@ from jumar.core.leases import seconds_left
 from jumar.core.locations import located
 from jumar.core.records import RunRecord
 from jumar.core.requests import Flow, Load, Materialise, Now
-from jumar.core.states import Control, EventKind, Status
+from jumar.core.states import EventKind
+from jumar.core.working import waits
 from jumar.engine.flows.lifecycle import until_free
 from jumar.engine.logs import INFO, WARNING, log
 from jumar.errors import IntegrityError, LeaseHeld, WorkspaceElsewhere
@@ -67,7 +68,7 @@ class Moving:
         WorkspaceElsewhere where too little is kept of them, IntegrityError where it is damaged.
         """
         wall, _ = yield from Now()
-        if not 1 << int(run.status) & statuses or _waits(run, wall):
+        if not 1 << int(run.status) & statuses or waits(run, wall):
             return None
         if not self._files.are_shared:
             self._files.root(run.workspace or "")  # raises
@@ -133,10 +134,3 @@ def _rows(store: Store, run: RunRecord) -> tuple[bytes | None, Since]:
     if newest is None or newest.tree is None:
         return None, Since()
     return newest.tree, since(newest.version, store.calls(run.run_no))
-
-
-def _waits(run: RunRecord, wall: int) -> bool:
-    """Whether a run waits for somebody, or for a later time."""
-    if run.status is not Status.WAITING or run.control is not Control.NONE:
-        return False
-    return run.wake_at is None or run.wake_at > wall
