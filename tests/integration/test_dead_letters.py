@@ -37,6 +37,21 @@ class Dying:
             raise KeyboardInterrupt
 
 
+def _looking(harness: Harness, body: Callable[[], None]) -> Any:
+    """An agent that makes one idempotent call."""
+
+    @harness.tool(effect="idempotent")
+    def look(page: int) -> int:
+        body()
+        return page
+
+    @harness.agent
+    def looks(run: Any, task: Any) -> int:
+        return int(run.call(look, 1))
+
+    return looks
+
+
 def _gone(clock: StoppedClock) -> None:
     """The process's lease has run out."""
     clock.move(31)
@@ -62,16 +77,7 @@ def _worked(harness: Harness, **options: Any) -> list[Any]:
 def test_a_run_is_tried_so_many_times_and_not_once_more(clock: StoppedClock) -> None:
     body = Dying()
     with Harness("memory:", max_crashes=3) as harness:
-
-        @harness.tool(effect="idempotent")
-        def look(page: int) -> int:
-            body()
-            return page
-
-        @harness.agent
-        def looks(run: Any, task: Any) -> int:
-            return int(run.call(look, 1))
-
+        looks = _looking(harness, body)
         run_id = _die(harness, looks, clock, 3)
         assert body.times == 3
         (result,) = _worked(harness)
@@ -88,16 +94,7 @@ def test_a_run_is_tried_so_many_times_and_not_once_more(clock: StoppedClock) -> 
 def test_resume_due_gives_a_run_up_as_a_worker_does(clock: StoppedClock) -> None:
     body = Dying()
     with Harness("memory:", max_crashes=2) as harness:
-
-        @harness.tool(effect="idempotent")
-        def look(page: int) -> int:
-            body()
-            return page
-
-        @harness.agent
-        def looks(run: Any, task: Any) -> int:
-            return int(run.call(look, 1))
-
+        looks = _looking(harness, body)
         _die(harness, looks, clock, 2)
         (result,) = harness.resume_due()
         assert (result.status, result.error_type, body.times) == ("FAILED", "WorkerCrashed", 2)
@@ -106,16 +103,7 @@ def test_resume_due_gives_a_run_up_as_a_worker_does(clock: StoppedClock) -> None
 def test_a_run_that_somebody_asked_for_is_never_given_up(clock: StoppedClock) -> None:
     body = Dying()
     with Harness("memory:", max_crashes=1) as harness:
-
-        @harness.tool(effect="idempotent")
-        def look(page: int) -> int:
-            body()
-            return page
-
-        @harness.agent
-        def looks(run: Any, task: Any) -> int:
-            return int(run.call(look, 1))
-
+        looks = _looking(harness, body)
         run_id = interrupted(harness, looks)
         for _ in range(3):
             _gone(clock)
@@ -272,16 +260,7 @@ def test_a_rollback_that_ends_its_process_is_given_up_and_finished_when_somebody
 def test_an_order_to_a_run_that_would_be_given_up_is_obeyed_instead(clock: StoppedClock, order: str) -> None:
     body = Dying()
     with Harness("memory:", max_crashes=1) as harness:
-
-        @harness.tool(effect="idempotent")
-        def look(page: int) -> int:
-            body()
-            return page
-
-        @harness.agent
-        def looks(run: Any, task: Any) -> int:
-            return int(run.call(look, 1))
-
+        looks = _looking(harness, body)
         run_id = interrupted(harness, looks)
         getattr(harness, order)(run_id)  # which its process, being gone, cannot see
         _gone(clock)

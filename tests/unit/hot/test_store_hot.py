@@ -5,8 +5,7 @@ back where the store cannot take them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,41 +13,10 @@ import pytest
 from jumar.core.changes import Guard, Refusal, Renew
 from jumar.core.store import CommitUnknown
 from jumar.errors import StoreBusy, StoreFull, StoreUnavailable
-from jumar.stores import behind
 from jumar.stores.commits import CommitQueue
-from jumar.stores.opening import open_store
 from jumar.testing.conformance_scene import LONG, Scene, call, named
 from tests.conformance.wrapping import Watched
 from tests.unit.hot_scene import SOON, Failing, FailingFor, Held, Hot, in_thread, locked, until
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is held back is tried again soon."""
-    monkeypatch.setattr(behind, "_FIRST_PAUSE", 0.002)
-    monkeypatch.setattr(behind, "_LONGEST_PAUSE", 0.01)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Watched]:
-    store = Watched(open_store(f"sqlite:///{tmp_path / 'runs.db'}"))
-    yield store
-    store.before = store.after = None
-    store.close()
-
-
-@pytest.fixture
-def scene(store: Watched) -> Scene:
-    return Scene(store.store)
-
-
-@pytest.fixture
-def queue(store: Watched) -> Iterator[CommitQueue]:
-    queue = CommitQueue(store)
-    yield queue
-    store.before = None
-    queue.close()
-
 
 # --- Order. ---
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,38 +10,9 @@ from jumar.core.changes import Refusal
 from jumar.errors import StoreBusy
 from jumar.stores import behind
 from jumar.stores.commits import CommitQueue
-from jumar.stores.opening import open_store
 from jumar.testing.conformance_scene import Scene, named
 from tests.conformance.wrapping import Watched
 from tests.unit.hot_scene import SOON, Failing, Held, Hot, in_thread, locked, until
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is held back is tried again soon."""
-    monkeypatch.setattr(behind, "_FIRST_PAUSE", 0.002)
-    monkeypatch.setattr(behind, "_LONGEST_PAUSE", 0.01)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Watched]:
-    store = Watched(open_store(f"sqlite:///{tmp_path / 'runs.db'}"))
-    yield store
-    store.before = store.after = None
-    store.close()
-
-
-@pytest.fixture
-def scene(store: Watched) -> Scene:
-    return Scene(store.store)
-
-
-@pytest.fixture
-def queue(store: Watched) -> Iterator[CommitQueue]:
-    queue = CommitQueue(store)
-    yield queue
-    store.before = None
-    queue.close()
 
 
 def test_twenty_thousand_hot_changes_against_a_stalled_store_stay_within_the_bound(
